@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -43,6 +41,7 @@ from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Variant, VariantEntry
 from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource
 from scotoma.sources.registry import AnySource
+from scotoma.storage.files import content_digest
 
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
 STACKED = ("tiny-convnet",)
@@ -356,12 +355,8 @@ class Config(Frozen):
 
     def digest(self) -> str:
         """SHA-256 of what decides the results."""
-        return _sha256(self.deciding())
+        return content_digest(self.deciding())
 
     def models_digest(self) -> str:
         """SHA-256 of what decides models and predictions."""
-        return _sha256(self.deciding_models())
-
-
-def _sha256(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return content_digest(self.deciding_models())

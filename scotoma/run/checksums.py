@@ -6,7 +6,6 @@ It tells damage, not tampering: who can change a file can change its checksum as
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
-from scotoma.storage.files import file_digest, written
+from scotoma.run.records import write_json
+from scotoma.storage.files import content_digest, file_digest
 
 CHECKSUMS = "checksums.json"
 # The lock belongs to no run; a log is written on by whatever comes next, this very command too.
@@ -185,19 +185,13 @@ def _read(run: Mirror) -> dict[str, str] | None:
         return None
     with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["sha256"] == _own(content["files"]):
+        if content["sha256"] == content_digest(content["files"]):
             return dict(content["files"])
     return {}
 
 
 def _write(run: Mirror, files: Mapping[str, str]) -> None:
     path = run.root / CHECKSUMS
-    content = {"files": dict(sorted(files.items())), "sha256": _own(files), "version": 1}
-    with written(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    content = {"files": files, "sha256": content_digest(files), "version": 1}
+    write_json(path, content)
     run.publish([path])
-
-
-def _own(files: Mapping[str, str]) -> str:
-    """The checksum of the checksums."""
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()

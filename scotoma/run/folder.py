@@ -24,9 +24,10 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.run.code import code_digest
 from scotoma.run.lock import LOCK
-from scotoma.run.mirror import Mirror, cache_folder
+from scotoma.run.mirror import Mirror
 from scotoma.run.records import read_json, read_record, write_json
 from scotoma.run.step_logs import FOLDER as LOGS
+from scotoma.storage import regular
 from scotoma.storage.credentials import masked
 from scotoma.storage.files import file_digest, written
 
@@ -34,13 +35,8 @@ if TYPE_CHECKING:
     from scotoma.config import Config
 
 
-KINDS = (
-    (stat.S_ISLNK, "a link"),
-    (stat.S_ISFIFO, "a FIFO"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+KINDS = regular.KINDS | {stat.S_IFLNK: "a link"}
+WRITABLE = "set SCOTOMA_CACHE to a writable folder"
 
 
 def refuse_links(root: Path) -> None:
@@ -63,7 +59,7 @@ def refuse_links(root: Path) -> None:
                 waiting.append(Path(entry.path))
             elif not entry.is_file(follow_symlinks=False):
                 mode = entry.stat(follow_symlinks=False).st_mode
-                kind = next((name for is_kind, name in KINDS if is_kind(mode)), "no file")
+                kind = KINDS.get(stat.S_IFMT(mode), "no file")
                 shown = printable(os.path.relpath(entry.path, root))
                 raise ConfigError(
                     f"run {printable(str(root))} must hold files and folders only, and {shown!r} "
@@ -131,42 +127,48 @@ class Run:
             ConfigError: It holds the run of other models, a link, or something else.
             DataError: The object storage cannot be read or written.
         """
-        if isinstance(place, str) and storage.is_remote(place):
-            return cls._create_remote(place, config)
-        root = Path(place)
-        run, there = cls(root.resolve(), config), config
-        if root.is_file():
+        mirror = Mirror.of(str(place))
+        root, uri = mirror.root, mirror.uri
+        if not uri and root.is_file():
             raise ConfigError(f"output folder {root} is a file; choose another --out")
-        if any(parent.is_file() for parent in root.parents):
+        if not uri and any(parent.is_file() for parent in root.parents):
             raise ConfigError(f"output folder {root} is below a file; choose another --out")
-        refuse_links(root)
-        if run.path("config.yaml").exists():
-            there = settings.load_config(run.path("config.yaml"))
-            run._refuse_other_models(there, place)
-        elif root.is_dir() and any(path.name not in BEFORE for path in root.iterdir()):
-            raise ConfigError(
-                f"output folder {root} holds other files and no config.yaml; choose another --out"
-            )
-        run._make_folder(there, str(place), "choose another --out")
-        return run
-
-    @classmethod
-    def _create_remote(cls, uri: str, config: Config) -> Run:
-        run, there = cls(cache_folder(uri), config, uri), config
-        names = run.mirror.names()
-        if "config.yaml" in names:
-            text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
-            there = settings.parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml")
-            run._refuse_other_models(there, uri)
-        elif any(name.partition("/")[0] not in BEFORE for name in names):
-            raise ConfigError(
-                f"output folder {uri} holds other objects and no config.yaml; choose another --out"
-            )
+        run, there = cls(root if uri else root.resolve(), config, uri), config
         refuse_links(run.root)
-        here = run.path("config.yaml")
-        if here.exists() and settings.load_config(here).models_digest() != config.models_digest():
-            shutil.rmtree(run.root)  # the copy of a run that is no longer in the storage
-        run._make_folder(there, str(run.root), "set SCOTOMA_CACHE to a writable folder")
+        names = mirror.names() if uri else os.listdir(root) if root.is_dir() else []
+        here, way_out = run.path("config.yaml"), "choose another --out"
+        if here.name in names:
+            origin = storage.join(str(place), here.name)
+            text = storage.read_bytes(origin, listed=bool(uri)).decode("utf-8", "replace")
+            there = settings.parse_config(text, origin)
+            if there.models_digest() != config.models_digest():
+                raise ConfigError(
+                    f"output folder {place} belongs to another configuration: "
+                    f"{differing(there.deciding_models(), config.deciding_models())}; {way_out}, "
+                    "or remove it"
+                )
+        elif any(name.partition("/")[0] not in BEFORE for name in names):
+            what = "objects" if uri else "files"
+            raise ConfigError(
+                f"output folder {place} holds other {what} and no config.yaml; {way_out}"
+            )
+        if uri:
+            way_out = WRITABLE
+            if (
+                here.exists()
+                and settings.load_config(here).models_digest() != there.models_digest()
+            ):
+                shutil.rmtree(root)  # the copy of a run that is no longer in the storage
+        try:
+            run.root.mkdir(parents=True, exist_ok=True)
+            # A configuration that measured other things stays, see `adopt_config`.
+            same = there.digest() == config.digest()
+            replace(run, config=config if same else there).write_config()
+        except OSError as error:
+            shown = root if uri else place
+            raise ConfigError(
+                f"output folder {shown} cannot be written: {error.strerror}; {way_out}"
+            ) from error
         run.publish(here)  # which also tells whether the storage can be written
         return run
 
@@ -178,30 +180,19 @@ class Run:
             ConfigError: Its configuration cannot be read, or it holds a link.
             DataError: The object storage cannot be read, or holds no run there.
         """
-        if not (isinstance(place, str) and storage.is_remote(place)):
-            refuse_links(Path(place))
-            return cls(Path(place), settings.load_config(Path(place) / "config.yaml"))
-        mirror = Mirror(cache_folder(place), place)
+        mirror = Mirror.of(str(place))
         refuse_links(mirror.root)
         here = mirror.root / "config.yaml"
         try:
             mirror.fetch([here])
         except OSError as error:
             raise ConfigError(
-                f"the copy of {place} at {mirror.root} cannot be written: {error.strerror}; set "
-                "SCOTOMA_CACHE to a writable folder"
+                f"the copy of {place} at {mirror.root} cannot be written: {error.strerror}; "
+                f"{WRITABLE}"
             ) from error
-        if not here.exists():
+        if mirror.uri and not here.exists():
             raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
-        return cls(mirror.root, settings.load_config(here), place)
-
-    def _refuse_other_models(self, config: Config, place: str | Path) -> None:
-        if config.models_digest() != self.config.models_digest():
-            raise ConfigError(
-                f"output folder {place} belongs to another configuration: "
-                f"{differing(config.deciding_models(), self.config.deciding_models())}; choose "
-                "another --out, or remove it"
-            )
+        return cls(mirror.root, settings.load_config(here), mirror.uri)
 
     def adopt_config(self) -> str:
         """Write the configuration in the place of one that measured other things.
@@ -215,17 +206,6 @@ class Run:
             self.write_config()
             self.publish(here)
         return changes
-
-    def _make_folder(self, there: Config, shown: str, way_out: str) -> None:
-        """Make the folder; a configuration that measured other things stays, see `adopt_config`."""
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            same = there.digest() == self.config.digest()
-            replace(self, config=self.config if same else there).write_config()
-        except OSError as error:
-            raise ConfigError(
-                f"output folder {shown} cannot be written: {error.strerror}; {way_out}"
-            ) from error
 
     @property
     def place(self) -> str:

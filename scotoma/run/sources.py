@@ -7,8 +7,6 @@ that a step on another machine can hold its files against it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +15,9 @@ from typing import NamedTuple
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run.mirror import Mirror
-from scotoma.run.records import read_record
+from scotoma.run.records import read_record, write_json
 from scotoma.storage import Stamp, StampedFiles, stamps
-from scotoma.storage.files import file_digest, written
+from scotoma.storage.files import content_digest, file_digest
 
 SOURCES = "sources.json"
 
@@ -51,11 +49,11 @@ class Sources:
             for key in keys
             if key in self.files
         ]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return content_digest(content)
 
     def digest(self, key: str) -> str:
         """SHA-256 of the names and digests of the files of a key: the same wherever they lie."""
-        return hashlib.sha256(json.dumps(self._digests(key)).encode()).hexdigest()
+        return content_digest(self._digests(key))
 
     def changes(self, before: Sources) -> dict[str, list[str]]:
         """Name the files of each key that are other than they were, or in one of both only."""
@@ -142,8 +140,7 @@ def write_sources(run: Mirror, sources: Sources) -> Path:
     """
     path = run.root / SOURCES
     content = {"version": 1, "files": sources.files, "remarks": sources.remarks}
-    with written(path) as temporary:  # a line a key: there may be a million files
-        temporary.write_text(json.dumps(content, sort_keys=True) + "\n", encoding="utf-8")
+    write_json(path, content, indent=None)  # there may be a million files
     run.publish([path])
     return path
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from scotoma.storage.regular import open_regular
 
@@ -46,6 +47,11 @@ def new_file(path: Path) -> BinaryIO:
     path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def content_digest(content: Any) -> str:
+    """SHA-256 of what JSON can hold, hexadecimal; keys count in any order."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def remove_partial(folder: Path) -> None:
