@@ -136,6 +136,28 @@ def test_without_a_file_the_default_rules_hold(run: Path, monkeypatch: Any) -> N
     assert found["audit_sha256"] == hashlib.sha256((run / "audit.json").read_bytes()).hexdigest()
 
 
+def test_a_margin_is_that_of_the_built_in_rules(run: Path, monkeypatch: Any, capsys: Any) -> None:
+    write_part(run / "audit.json", content(0.6))  # 5% becomes 8%
+    assert gate("gate", "run", "--margin", "0.01", monkeypatch=monkeypatch) == 1
+    applied = json.loads((run / "gate.json").read_text())["rules"]
+    assert applied["rules"][0]["max_increase"] == {"absolute": 0.01, "relative": None}
+    assert gate("gate", "run", "--margin", "0.1", monkeypatch=monkeypatch) == 0
+    Path("gate.yaml").write_text("margin: 0.01\non_unsure: fail\n")
+    assert gate("gate", "run", "--rules", "gate.yaml", monkeypatch=monkeypatch) == 1
+    assert json.loads((run / "gate.json").read_text())["rules"]["on_unsure"] == "fail"
+    capsys.readouterr()
+    both = ("gate", "run", "--rules", "gate.yaml", "--margin", "0.1")
+    assert gate(*both, monkeypatch=monkeypatch) == 2
+    assert "exclude each other" in capsys.readouterr().err
+    Path("gate.yaml").write_text(f"margin: 0.01\n{RULES}")
+    assert gate("gate", "run", "--rules", "gate.yaml", monkeypatch=monkeypatch) == 2
+    assert "margin is that of the built-in rules" in capsys.readouterr().err
+    waiver = "{rule: fpr_group, variant: prune-0.9, reason: none, until: 2027-01-01}"
+    Path("gate.yaml").write_text(f"waivers: [{waiver}]\n")
+    assert gate("gate", "run", "--rules", "gate.yaml", monkeypatch=monkeypatch) == 2
+    assert "did you mean 'fpr_groups'?" in capsys.readouterr().err
+
+
 def test_json_goes_to_stdout_and_is_the_file(run: Path, monkeypatch: Any, capsys: Any) -> None:
     assert gate(*JUDGE, "--json", "--quiet", monkeypatch=monkeypatch) == 0
     assert capsys.readouterr() == ((run / "gate.json").read_text(), "")

@@ -44,7 +44,7 @@ CHAIN = [
     {"report"},
     {"evidence"},
 ]
-TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "steps"}
+TOP = {"notebook", "pytest", "cli", "__main__", "commands", "components", "pipelines", "steps"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {
     ("audit", "answers"),

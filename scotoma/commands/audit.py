@@ -37,6 +37,10 @@ class AuditOptions(Options):
         False, "With --identical: train with and without --deterministic, and say what it costs.")
     gate: bool = option(False, "Exit with the code of `scotoma gate`: 1 if the gate fails.")
     rules: Path | None = option(None, "Gate file (YAML). Default: the built-in rules.")
+    margin: float | None = option(
+        None, "Largest rise of an error rate that passes the built-in rules: 0.02 for two points.",
+        gt=0, lt=1,
+    )  # fmt: skip
     as_of: str | None = option(
         None, "Date on which waivers are judged, YYYY-MM-DD. Default: today.")
     allow_code: bool = option(False, "Allow Python code that source.model names to run.")
@@ -110,7 +114,7 @@ def audit(options: AuditOptions) -> Answer:
         if options.identical:
             modes = (False, True) if options.both_modes else (options.deterministic,)
             return run_identical(config, out, options.identical, modes, quiet=quiet)
-        terms = Judging(chosen_rules(options.rules), day(options.as_of))
+        terms = Judging(chosen_rules(options.rules, options.margin), day(options.as_of))
         done = audits.run_audit(
             config, out, terms, previous=options.previous, step=step, quiet=quiet,
             resume=options.resume,

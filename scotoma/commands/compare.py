@@ -43,6 +43,10 @@ class CompareOptions(Options):
     out: Path | None = option(None, "Folder for the audit: page, gate file, examples.")
     gate: bool = option(False, "Exit with the code of the verdict: 1 if it fails.")
     rules: Path | None = option(None, "Gate file (YAML). Default: the built-in rules.")
+    margin: float | None = option(
+        None, "Largest rise of an error rate that passes the built-in rules: 0.02 for two points.",
+        gt=0, lt=1,
+    )  # fmt: skip
     as_of: str = option("", "Day on which waivers are judged, YYYY-MM-DD. Default: today.")
     tracking: str = option("", "MLflow server or database to log the audit to; needs --out.")
     listed: bool = option(False, "List tasks, scores and attributes of logs.", name="--list")

@@ -13,6 +13,10 @@ class GateOptions(TextOptions):
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")
     rules: Path | None = option(None, "Gate file (YAML). Default: the built-in rules.")
+    margin: float | None = option(
+        None, "Largest rise of an error rate that passes the built-in rules: 0.02 for two points.",
+        gt=0, lt=1,
+    )  # fmt: skip
     as_of: str | None = option(
         None, "Date on which waivers are judged, YYYY-MM-DD. Default: today."
     )
@@ -35,7 +39,7 @@ def gate(options: GateOptions) -> Answer:
     from scotoma.run.judging import Judging
     from scotoma.steps.verdict import judge_folder
 
-    judging = Judging(chosen_rules(options.rules), day(options.as_of))
+    judging = Judging(chosen_rules(options.rules, options.margin), day(options.as_of))
     judged = judge_folder(options.run, judging, options.previous, options.variant)
     verdict = f"verdict {judged.gate.verdict}, {judged.place}"
     text = judged.markdown if options.form in ("markdown", "html") else judged.summary

@@ -151,7 +151,7 @@ def compare_audits(options: CompareOptions) -> Answer:
 
 COLUMNS = {"label", "predicted", "identifier"}
 GROUPS = {"group", "examples"}
-VERDICT = {"out", "gate", "rules", "as_of"}
+VERDICT = {"out", "gate", "rules", "margin", "as_of"}
 OF_LOGS = {"score", "task", "right_from", "filter_", "reruns", "refusal", "tracking", "positive"}
 OF_LOGS |= {"allow_different_prompts", "allow_missing"}
 OF_TABLE = {"positive", "score", "baseline", "paired", "advantaged", "intersections", "cluster"}

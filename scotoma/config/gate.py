@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,8 @@ from scotoma.config.gate_changes import (
     ChangeRule,
     CieRule,
     ClassesRule,
+    MaxIncrease,
+    MaxWorse,
     ScoreRule,
     SincePreviousRule,
     SlicesRule,
@@ -101,22 +104,79 @@ class GateRules(Frozen):
     on_unsure: Literal["warn", "fail"] = Field(
         "warn", description="Exit code where nothing fails and something is UNSURE: 0 or 3."
     )
+    margin: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Margin of the built-in rules, a fraction: 0.02 lets a rate rise by two "
+        "points, and a mean score get worse by 2%. null: their own.",
+    )
     rules: Annotated[
         list[Rule], distinct("rules has the id {} twice; keep one of them", lambda rule: rule.id)
-    ] = Field(min_length=1)
+    ] = Field(
+        default_factory=list, min_length=1, description="What may not happen. Default: built-in."
+    )
     waivers: list[Waiver] = Field(default_factory=list)
 
     @field_validator("waivers")
     @classmethod
     def _waivers_name_rules(cls, waivers: list[Waiver], info: ValidationInfo) -> list[Waiver]:
-        known = [rule.id for rule in info.data.get("rules", [])]
-        for waiver in waivers:
-            if known and waiver.rule not in known:
-                raise ValueError(
-                    f"a waiver names the rule {waiver.rule!r}, which is not among {known}"
-                    f"{nearest(waiver.rule, known)}"
-                )
+        if fault := _unknown_waiver(waivers, info.data.get("rules", [])):
+            raise ValueError(fault)
         return waivers
+
+    def _misfits(self) -> Iterator[str]:
+        if self.margin is not None and self.rules:
+            yield (
+                "margin is that of the built-in rules, and rules has others; remove margin, or "
+                "write it into each rule"
+            )
+
+    def on(self, standard: GateRules) -> GateRules:
+        """These rules; where there are none, the built-in ones with the margin of these.
+
+        >>> GateRules(margin=0.02).on(default_rules(positive=False, shipped=True)).rules[1].margin
+        0.02
+
+        Raises:
+            ConfigError: A waiver names a rule that is not among the built-in ones.
+        """
+        if self.rules:
+            return self
+        rules = standard.rules
+        if fault := _unknown_waiver(self.waivers, rules):
+            raise ConfigError(fault)
+        if self.margin is not None:
+            rules = [with_margin(rule, self.margin) for rule in rules]
+        return self.model_copy(update={"rules": rules, "margin": None})
+
+
+def _unknown_waiver(waivers: list[Waiver], rules: list[Rule]) -> str:
+    """What is wrong with the waivers; empty if they name rules, or there are none yet."""
+    known = [rule.id for rule in rules]
+    unknown = [waiver.rule for waiver in waivers if known and waiver.rule not in known]
+    if not unknown:
+        return ""
+    return (
+        f"a waiver names the rule {unknown[0]!r}, which is not among {known}"
+        f"{nearest(unknown[0], known)}"
+    )
+
+
+def with_margin(rule: Rule, margin: float) -> Rule:
+    """A built-in rule with another margin; that on CIEs, which are no harm, keeps its own."""
+    match rule:
+        case ChangeRule():
+            changed: dict[str, Any] = {"max_increase": MaxIncrease(absolute=margin)}
+        case ClassesRule():
+            changed = {"margin": margin}
+        case ChangedRule():
+            changed = {"max": margin}
+        case ScoreRule():
+            changed = {"max_worse": MaxWorse(relative=margin)}
+        case _:
+            changed = {}
+    return rule.model_copy(update=changed)
 
 
 _RATES = """\
@@ -213,9 +273,17 @@ def load_rules(path: Path) -> GateRules:
     return parse_rules(file_text(path, "gate file"), str(path))
 
 
-def chosen_rules(path: Path | None) -> GateRules | None:
-    """The rules of a file; None where the default rules hold."""
-    return None if path is None else load_rules(path)
+def chosen_rules(path: Path | None, margin: float | None = None) -> GateRules | None:
+    """The rules of a file, or the default rules with another margin; None where they hold as is.
+
+    Raises:
+        ConfigError: A file and a margin.
+    """
+    if path is None:
+        return None if margin is None else GateRules(margin=margin)
+    if margin is not None:
+        raise ConfigError("rules and margin exclude each other; write the margin into the rules")
+    return load_rules(path)
 
 
 def day(text: str | None) -> datetime.date:

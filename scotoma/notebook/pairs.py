@@ -11,7 +11,7 @@ import polars as pl
 from scotoma.answers.pair import Pair
 from scotoma.audit import Audit
 from scotoma.audit.rows import audit_rows
-from scotoma.config.gate import GateRules, load_rules, parse_rules
+from scotoma.config.gate import GateRules, chosen_rules, parse_rules
 from scotoma.errors import DataError
 from scotoma.notebook.opened import OpenedAudit
 from scotoma.slices import SearchSettings, SliceReport, find_slices
@@ -60,6 +60,7 @@ def judge_pair(
     pair: Pair,
     rules: str | Path | GateRules | None = None,
     *,
+    margin: float | None = None,
     positive: Any = None,
     advantaged: Mapping[str, Any] | None = None,
     clarify: bool = False,
@@ -69,6 +70,7 @@ def judge_pair(
     Args:
         pair: From `scotoma.pair`.
         rules: A gate file, its text, or rules; None for those that hold where no file is given.
+        margin: Largest rise of an error rate that passes these, a fraction; None for their own.
         positive: The favourable class; None where every class counts alike.
         advantaged: Attribute to the value that its others are compared with.
         clarify: Measure Clarify's metrics, which rules may ask for.
@@ -87,7 +89,7 @@ def judge_pair(
     'FAIL'
     """
     audit = _audit(pair, positive, advantaged, clarify=clarify, run_to_run=False)
-    return OpenedAudit(IN_MEMORY, audit, gate_of(audit, _rules(rules)))
+    return OpenedAudit(IN_MEMORY, audit, gate_of(audit, _rules(rules, margin)))
 
 
 def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
@@ -150,9 +152,9 @@ def _audit(
     )
 
 
-def _rules(rules: str | Path | GateRules | None) -> GateRules | None:
-    if rules is None or isinstance(rules, GateRules):
+def _rules(rules: str | Path | GateRules | None, margin: float | None) -> GateRules | None:
+    if isinstance(rules, GateRules):
         return rules
     if isinstance(rules, str) and "\n" in rules:
         return parse_rules(rules, "the rules")
-    return load_rules(Path(rules))
+    return chosen_rules(None if rules is None else Path(rules), margin)

@@ -141,7 +141,7 @@ def _judge_answers(
     dense, *others = answers.populations
     named = {own.variant: own for own in others}  # an audit of files has them in natural order
     answers = replace(answers, populations=(dense, *(named[name] for name in natural_order(named))))
-    examples, rules = answers.examples, judging.rules or _rules(answers)
+    examples, rules = answers.examples, _rules(judging.rules, answers)
     if rules is not None:
         refuse_unfit_rules(rules, examples, scored=False)
     asked = () if rules is None else rules.rules  # the default rules ask for none of these
@@ -184,7 +184,7 @@ def _audit_answers(
     begun = (out / INPUTS).is_dir()
     try:
         config = load_config(write(out / INPUTS))
-        judging = Judging(judging.rules or _rules(answers), judging.as_of)
+        judging = Judging(_rules(judging.rules, answers), judging.as_of)
         run_audit(config.completed(), str(out), judging, quiet=quiet)
     except (ConfigError, DataError):
         if not begun:
@@ -194,15 +194,16 @@ def _audit_answers(
     return ComparedVerdict(path.read_text(encoding="utf-8"), read_gate(path).exit_code, admission)
 
 
-def _rules(answers: AnswersInMemory) -> GateRules | None:
-    """Rules for right and wrong, found and missed; an audit's own where answers are classes."""
+def _rules(rules: GateRules | None, answers: AnswersInMemory) -> GateRules | None:
+    """The rules given, or those for right and wrong; an audit's own where answers are classes."""
     classes, attributes = answers.examples.classes, answers.examples.attributes
     if not {RIGHT, FOUND} & {*classes}:
-        return None
+        return rules
     text = RULES + (GROUP_RULES if attributes else "")
     if NO_ANSWER in classes:
         text += UNANSWERED.format(over="groups" if attributes else "all")
-    return parse_rules(text, "the rules")
+    standard = parse_rules(text, "the rules")
+    return standard if rules is None else rules.on(standard)
 
 
 def _together(compared: Sequence[ComparedLogs], pairs: Sequence[Pair]) -> AnswersInMemory:

@@ -103,7 +103,7 @@ def compare_boxes(options: CompareOptions) -> Answer:
 
 
 def _judging(options: CompareOptions) -> Judging:
-    return Judging(chosen_rules(options.rules), day(options.as_of or None))
+    return Judging(chosen_rules(options.rules, options.margin), day(options.as_of or None))
 
 
 def _answer(

@@ -33,7 +33,7 @@ from scotoma.steps.measures.harms import Harms
 from scotoma.steps.measures.pairs import PopulationPair, as_examples
 from scotoma.steps.measures.rates import MOST_CLASS_ROWS, MOST_JUDGED, class_rates_asked
 from scotoma.steps.slices import harmed_slices
-from scotoma.verdict import judge, rules_without_file
+from scotoma.verdict import applied_rules, judge
 
 RESERVED = ("example_id", "split", "label", "cluster", FEATURES, "image", "image_name")
 
@@ -51,7 +51,7 @@ def gate_of(
     Raises:
         DataError: Rules ask for more rates of single classes than are measured.
     """
-    applied = rules or rules_without_file(audit)
+    applied = applied_rules(rules, audit)
     if audit.class_rates is not None and class_rates_asked(applied):
         raise DataError(
             f"at most {MOST_JUDGED:,} rates of single classes may be asked for, got "

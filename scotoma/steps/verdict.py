@@ -153,7 +153,7 @@ def _give_verdict(
     folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
 ) -> Judged:
     from scotoma.report.summary import summary
-    from scotoma.verdict import exit_code, judge, rules_without_file
+    from scotoma.verdict import applied_rules, exit_code, judge
     from scotoma.verdict.documents import junit, markdown
 
     path = folder.root / "audit.json"
@@ -163,7 +163,7 @@ def _give_verdict(
     checksums.refuse_changed(folder, [path.name])
     audit = read_audit(path, folder.place(path))
     previous = None if audit.scores else read_previous(folder)
-    applied = rules or rules_without_file(audit)
+    applied = applied_rules(rules, audit)
     gate = judge(
         _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous,
         file_digest(path),

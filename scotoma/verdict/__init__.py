@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from scotoma.verdict.deciding import decide
 from scotoma.verdict.evidence import AuditRows, Rise
-from scotoma.verdict.gate import exit_code, judge, rules_without_file
+from scotoma.verdict.gate import applied_rules, exit_code, judge
 from scotoma.verdict.question import Question, rise_question
 from scotoma.verdict.rules import questions
 
@@ -16,10 +16,10 @@ __all__ = [
     "AuditRows",
     "Question",
     "Rise",
+    "applied_rules",
     "decide",
     "exit_code",
     "judge",
     "questions",
     "rise_question",
-    "rules_without_file",
 ]

@@ -38,9 +38,9 @@ HARMLESS = {
 }
 
 
-def rules_without_file(audit: Audit) -> GateRules:
-    """Choose the rules that hold for an audit where no file is given; see `default_rules`."""
-    return default_rules(
+def applied_rules(rules: GateRules | None, audit: Audit) -> GateRules:
+    """The rules that hold for an audit: those given, or the built-in ones of `default_rules`."""
+    standard = default_rules(
         positive=audit.examples.positive is not None,
         groups=len(audit.groups) > 1,
         shipped=audit.scope == "shipped",
@@ -48,6 +48,7 @@ def rules_without_file(audit: Audit) -> GateRules:
         scored=audit.scores is not None,
         unanswered=bool(audit.unanswered),
     )
+    return standard if rules is None else rules.on(standard)
 
 
 def judge(

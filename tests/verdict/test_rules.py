@@ -40,7 +40,7 @@ FAULTS = {
         "on_unsure: warn",
         "on_unsur: warn",
         "gate.yaml:4 on_unsur is not a key here; known are version, alpha, correct, min, "
-        "coarsest, must, on_unsure, rules, waivers; did you mean 'on_unsure'?",
+        "coarsest, must, on_unsure, margin, rules, waivers; did you mean 'on_unsure'?",
     ),
     "an unknown key of a limit": (
         "relative: 0.20",
