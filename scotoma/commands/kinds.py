@@ -139,7 +139,7 @@ def explain_metrics(options: CompareOptions) -> Answer:
     return Answer(guide_document())
 
 
-def compare_audits(options: CompareOptions) -> Answer:
+def compare_two_audits(options: CompareOptions) -> Answer:
     """Say what got better or worse from one audit to another."""
     from scotoma.predictions.finished import FinishedAudit
     from scotoma.run.finished import open_run
@@ -170,7 +170,7 @@ KINDS = tuple(ComparisonKind(*row) for row in (
     ("one table of predictions", {"a table"}, set(),
      COLUMNS | GROUPS | OF_TABLE, "commands.kinds:judge_one_table"),
     ("two finished audits", {"two paths", "audits"}, set(), set(),
-     "commands.kinds:compare_audits"),
+     "commands.kinds:compare_two_audits"),
     ("tables of training runs", {"paths", "techniques"}, {"raw", "a configuration", "audits"},
      TECHNIQUES | {"base"}, "steps.techniques:compare_table_of_runs", "techniques"),
     ("values of bias and accuracy", {"paths", "raw"}, set(),
