@@ -11,20 +11,21 @@ from numpy.typing import NDArray
 from scotoma.corruptions.digital import jpeg_compression
 from scotoma.corruptions.formulas import FORMULAS
 from scotoma.corruptions.profiles import Profile
+from scotoma.corruptions.resampling import Images
 from scotoma.errors import DataError
 
 CHUNK = 2**16  # values that are worked on at a time: they fit a cache of a core
 
 
 def corrupt(
-    images: NDArray[np.uint8],
+    images: Images,
     example_ids: Sequence[str],
     kind: str,
     severity: int,
     profile: Profile,
     *,
     seed: int,
-) -> NDArray[np.uint8]:
+) -> Images:
     """Corrupt images.
 
     Args:
@@ -58,7 +59,9 @@ def corrupt(
     result = np.empty_like(images)
     drawing = {**parameters, "pictures": profile.pictures}
     drawn = generators(seed, example_ids, kind, severity)
-    for rows in _chunks(images):
+    step = max(1, CHUNK // max(1, images[:1].size))
+    for start in range(0, len(images), step):
+        rows = slice(start, start + step)
         part = images[rows]
         fields: tuple[NDArray[np.generic], ...] = ()
         if formula.draw is not None:
@@ -73,12 +76,7 @@ def corrupt(
     return result
 
 
-def _chunks(images: NDArray[np.uint8]) -> Iterator[slice]:
-    step = max(1, CHUNK // max(1, images[:1].size))
-    return (slice(start, start + step) for start in range(0, len(images), step))
-
-
-def _check(images: NDArray[np.uint8], example_ids: Sequence[str], profile: Profile) -> None:
+def _check(images: Images, example_ids: Sequence[str], profile: Profile) -> None:
     if images.dtype != np.uint8:
         raise DataError(
             f"images to corrupt must be uint8 from 0 to 255, got {images.dtype}; scale and round "

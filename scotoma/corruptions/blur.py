@@ -22,11 +22,6 @@ HALF_A_STEP = np.float32(0.5 / 257)  # of ImageMagick's 16 bits, to which it rou
 FEW_TERMS = 4  # products of matrices up to which they take less time than a Fourier transform
 
 
-def gaussian_blur(images: Images, *, sigma: float) -> Floats:
-    """Blur with a Gaussian of `sigma` pixels."""
-    return gaussian_blurred(images, sigma)
-
-
 def defocus_blur(images: Images, *, radius: float, alias: float) -> Floats:
     """Blur with a disc of `radius` pixels whose edge is softened by a Gaussian of `alias`."""
     _, height, width, _ = images.shape

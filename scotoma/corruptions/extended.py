@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from scotoma.corruptions.resampling import Floats, Images, resized_and_back
-from scotoma.corruptions.weather import clouds, map_side
+from scotoma.corruptions.weather import clouds
 
 GAMMA = 2.2  # of a display, near sRGB's
 ICE_DECAY = 1.35  # rougher than fog
@@ -79,8 +79,7 @@ def frost_like(images: Images, uniforms: Floats, *, image: float, picture: float
         picture: Weight of the ice.
     """
     _, height, width, _ = images.shape
-    maps = clouds(uniforms, map_side(height, width), ICE_DECAY)[:, :height, :width, None]
-    ridges = (1 - np.abs(2 * maps - 1)) ** 1.5
+    ridges = (1 - np.abs(2 * clouds(uniforms, height, width, ICE_DECAY) - 1)) ** 1.5
     result: Floats = np.float32(image) * images
     result += np.float32(255 * picture) * ridges * ICE
     return result

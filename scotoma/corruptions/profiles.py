@@ -10,16 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from scotoma.corruptions.formulas import FORMULAS
-from scotoma.corruptions.frost import read_pictures
+from scotoma.corruptions.frost import Image, read_pictures
 from scotoma.corruptions.kinds import (
     KINDS,
+    SEVERITIES,
     STANDARD,
     checked_kind,
-    checked_severity,
     severity_tables,
 )
 from scotoma.errors import ConfigError
@@ -62,7 +59,7 @@ class Profile:
     left_out: Mapping[str, str]
     comparable: bool
     jpeg85: bool = False
-    pictures: tuple[NDArray[np.uint8], ...] = field(default=(), repr=False)
+    pictures: tuple[Image, ...] = field(default=(), repr=False)
 
     @property
     def standard(self) -> tuple[str, ...]:
@@ -95,8 +92,24 @@ class Profile:
         >>> profile("cifar-c", 32).parameters("motion_blur", 5)
         {'radius': 9, 'sigma': 2.5}
         """
-        checked_severity(severity)
-        return _parameters(self.name, self.size, self.checked(kind), severity)
+        if severity not in SEVERITIES:
+            raise ConfigError(
+                f"severity must be 1, 2, 3, 4 or 5, got {severity!r}; the clean image has none"
+            )
+        # Drawn ice is mixed as photographs are.
+        published = "frost" if self.checked(kind) == "frost_like" else kind
+        tables, name = severity_tables(), "imagenet-c" if self.name == "scaled" else self.name
+        numbers = tables[name]["severities"].get(published)
+        numbers = numbers or tables["extended"]["severities"][kind]
+        chosen = {key: values[severity - 1] for key, values in numbers.items()}
+        if self.name == "scaled":
+            for key in LENGTHS.get(kind, ()):
+                chosen[key] *= self.size / SIZES[name]
+            if kind == "glass_blur":
+                chosen["delta"] = max(1, round(chosen["delta"]))
+            if kind == "snow":
+                chosen["zoom"] = max(1.0, chosen["zoom"])
+        return chosen
 
     def fingerprint(self, kind: str, severity: int) -> str:
         """Digest all that decides a corrupted image but the image, its id and the suite's seed.
@@ -153,48 +166,19 @@ def profile(
         raise ConfigError(
             f"jpeg85 needs profile {' or '.join(SAVED_AS_JPEG)}, got {name}; leave it out"
         )
-    left_out = _below_one_pixel(size) if name == "scaled" else {}
-    pictures: tuple[NDArray[np.uint8], ...] = ()
+    scaled, factor = name == "scaled", size / SIZES["imagenet-c"]
+    left_out = _below_one_pixel(factor) if scaled else {}
+    pictures: tuple[Image, ...] = ()
     if frost is None:
         left_out["frost"] = "it needs photographs of frost; name a folder of them as frost"
     else:
-        scale = (
-            size / SIZES["imagenet-c"]
-            if name == "scaled"
-            else severity_tables()[name]["frost_scale"]
-        )
+        scale = factor if scaled else severity_tables()[name]["frost_scale"]
         pictures = read_pictures(frost, scale=scale, size=size)
-    return Profile(
-        name=name,
-        size=size,
-        kinds=tuple(kind for kind in KINDS if kind not in left_out),
-        left_out=left_out,
-        comparable=name != "scaled",
-        jpeg85=jpeg85,
-        pictures=pictures,
-    )
+    kinds = tuple(kind for kind in KINDS if kind not in left_out)
+    return Profile(name, size, kinds, left_out, not scaled, jpeg85, pictures)
 
 
-def _parameters(name: str, size: int, kind: str, severity: int) -> dict[str, Any]:
-    source = "imagenet-c" if name == "scaled" else name
-    published = "frost" if kind == "frost_like" else kind  # drawn ice, mixed as photographs are
-    numbers = severity_tables()[source]["severities"].get(published)
-    if numbers is None:
-        numbers = severity_tables()["extended"]["severities"][kind]
-    chosen = {key: values[severity - 1] for key, values in numbers.items()}
-    if name == "scaled":
-        factor = size / SIZES["imagenet-c"]
-        for key in LENGTHS.get(kind, ()):
-            chosen[key] *= factor
-        if kind == "glass_blur":
-            chosen["delta"] = max(1, round(chosen["delta"]))
-        if kind == "snow":
-            chosen["zoom"] = max(1.0, chosen["zoom"])
-    return chosen
-
-
-def _below_one_pixel(size: int) -> dict[str, str]:
-    factor = size / SIZES["imagenet-c"]
+def _below_one_pixel(factor: float) -> dict[str, str]:
     reasons = {}
     for kind, (key, *_) in LENGTHS.items():
         length = max(severity_tables()["imagenet-c"]["severities"][kind][key][2:]) * factor

@@ -14,7 +14,7 @@ LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
 def brightness(images: Images, *, value: float) -> Floats:
     """Add `value` of full white to the value of HSV; hue and saturation stay."""
     highest, _ = value_and_lowest(images)
-    wanted = np.minimum(highest + np.float32(255 * value), 255)
+    wanted = np.clip(highest + np.float32(255 * value), 0, 255)
     # Hue and saturation stay where all channels are multiplied alike; black has neither.
     result: Floats = images * (wanted / np.maximum(highest, 1))
     result += np.where(highest == 0, wanted, np.float32(0))
@@ -23,10 +23,7 @@ def brightness(images: Images, *, value: float) -> Floats:
 
 def darken(images: Images, *, value: float) -> Floats:
     """Take `value` of full white from the value of HSV: the opposite of `brightness`."""
-    highest, _ = value_and_lowest(images)
-    wanted = np.maximum(highest - np.float32(255 * value), 0)
-    result: Floats = images * (wanted / np.maximum(highest, 1))
-    return result
+    return brightness(images, value=-value)
 
 
 def snow(
@@ -84,7 +81,7 @@ def fog(images: Images, uniforms: Floats, *, amount: float, decay: float) -> Flo
     """
     _, height, width, _ = images.shape
     brightest = images.max(axis=(1, 2, 3), keepdims=True).astype(np.float32)
-    cloud = clouds(uniforms, map_side(height, width), decay)[:, :height, :width, None]
+    cloud = clouds(uniforms, height, width, decay)
     share = brightest / (brightest + np.float32(255 * amount))
     result: Floats = (images + np.float32(255 * amount) * cloud) * share
     return result
@@ -99,14 +96,14 @@ def map_side(height: int, width: int) -> int:
     return 1 << (max(height, width) - 1).bit_length()
 
 
-def clouds(uniforms: Floats, side: int, decay: float) -> Floats:
-    """Draw maps by the diamond-square algorithm on a torus, scaled to run from 0 to 1.
+def clouds(uniforms: Floats, height: int, width: int, decay: float) -> Floats:
+    """Cut maps, shape (n, h, w, 1), of 0 to 1, from those of the diamond-square algorithm.
 
     Each level takes its numbers from `uniforms` in turn: the middles of squares, then of their
     upper and of their left edges.
     """
-    maps = np.zeros((len(uniforms), side, side), dtype=np.float32)
-    step, wibble, taken = side, 100.0, 0
+    step, wibble, taken = map_side(height, width), 100.0, 0
+    maps = np.zeros((len(uniforms), step, step), dtype=np.float32)
 
     def middle(corners: Floats) -> Floats:
         nonlocal taken
@@ -128,4 +125,4 @@ def clouds(uniforms: Floats, side: int, decay: float) -> Floats:
         step, wibble = half, wibble / decay
     maps -= maps.min(axis=(1, 2), keepdims=True)
     maps /= maps.max(axis=(1, 2), keepdims=True)
-    return maps
+    return maps[:, :height, :width, None]
