@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from scotoma.config import Recipe
 from scotoma.training.placement import sent
@@ -14,14 +15,14 @@ STREAM = 2**32  # above every epoch, which keys the order of the data
 
 
 def augment(
-    pixels: torch.Tensor,
+    pixels: Tensor,
     recipe: Recipe,
     *,
     seed: int,
     step: int,
     epoch: int,
     rows: NDArray[np.int64],
-) -> torch.Tensor:
+) -> Tensor:
     """Vary one member's batch as its recipe says.
 
     `flip` mirrors each image with probability 1/2. `alternating-flip` mirrors it in every other

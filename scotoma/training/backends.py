@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
+from torch import Tensor, nn
 
 from scotoma.training.feature_maps import map_layer
 from scotoma.training.placement import PROCESSOR
@@ -31,9 +32,7 @@ class RecordedPass(Generic[Result]):
 
     def __init__(
         self,
-        members_pass: Callable[
-            [Sequence[torch.Tensor], Result | None, list[torch.cuda.Stream]], Result
-        ],
+        members_pass: Callable[[Sequence[Tensor], Result | None, list[torch.cuda.Stream]], Result],
         device: torch.device,
     ) -> None:
         """Record nothing yet.
@@ -45,10 +44,10 @@ class RecordedPass(Generic[Result]):
         """
         self._pass, self._device = members_pass, device
         self._graph = torch.cuda.CUDAGraph()
-        self._tensors: list[torch.Tensor] = []
+        self._tensors: list[Tensor] = []
         self._result: Result | None = None
 
-    def __call__(self, tensors: Sequence[torch.Tensor]) -> Result:
+    def __call__(self, tensors: Sequence[Tensor]) -> Result:
         """Compute the result for tensors of the shapes of the first call.
 
         Args:
@@ -64,7 +63,7 @@ class RecordedPass(Generic[Result]):
         self._graph.replay()
         return self._result
 
-    def _record(self, tensors: Sequence[torch.Tensor]) -> Result:
+    def _record(self, tensors: Sequence[Tensor]) -> Result:
         self._tensors = [tensor.clone() for tensor in tensors]
         here = torch.cuda.current_stream(self._device)
         streams = [torch.cuda.Stream(self._device) for _ in range(STREAMS)]  # type: ignore[no-untyped-call]
@@ -86,9 +85,9 @@ HEAD = "head/"  # names of the adversary's values begin so
 class Batch(NamedTuple):
     """One batch of each of K members."""
 
-    images: torch.Tensor  # normalised, shape (K, B, 3, H, W)
-    labels: torch.Tensor  # class ids, shape (K, B); of several labels 0 and 1, (K, B, L)
-    attributes: torch.Tensor  # codes, shape (K, B, A)
+    images: Tensor  # normalised, shape (K, B, 3, H, W)
+    labels: Tensor  # class ids, shape (K, B); of several labels 0 and 1, (K, B, L)
+    attributes: Tensor  # codes, shape (K, B, A)
 
 
 class Learned(NamedTuple):
@@ -103,7 +102,7 @@ class Learned(NamedTuple):
     """
 
     slopes: Tensors
-    losses: torch.Tensor
+    losses: Tensor
     buffers: Tensors
     head: Tensors
     values: Tensors
@@ -117,7 +116,7 @@ LossesOf = Callable[[Tensors, Tensors, Batch, Tensors], tuple[Tensors, Tensors, 
 
 
 def gradients(
-    template: torch.nn.Module,
+    template: nn.Module,
     learned: Phase | Objective,
     backend: Backend,
     *,
@@ -182,7 +181,7 @@ def _learn(
         head = {name: value.requires_grad_() for name, value in head.items()}
     losses, updated, changed = losses_of(leaves, buffers, batch, {**values, **head})
     learning = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
-    slopes: list[tuple[torch.Tensor, ...]] = []
+    slopes: list[tuple[Tensor, ...]] = []
     head_slopes: Tensors = {}
     wanted = list(dict.fromkeys([*phase.network, *(["adversary"] if phase.adversary else [])]))
     for name in wanted:
@@ -221,7 +220,7 @@ def _together(forward: StackedForward, phase: Phase, moving: frozenset[str] | No
 
 
 def _in_turn(
-    template: torch.nn.Module,
+    template: nn.Module,
     phase: Phase,
     moving: frozenset[str] | None,
     precision: torch.dtype,
@@ -230,7 +229,7 @@ def _in_turn(
     compiled: bool,
     recorded: bool,
 ) -> Gradients:
-    read: list[torch.Tensor] = []
+    read: list[Tensor] = []
     _read_into(read, template, phase)
 
     def member_losses(
@@ -294,7 +293,7 @@ def _recorded(step: Callable[..., Learned], device: torch.device) -> Gradients:
     names: list[list[str]] = []
 
     def listed(
-        tensors: Sequence[torch.Tensor], whole: Learned | None, streams: list[torch.cuda.Stream]
+        tensors: Sequence[Tensor], whole: Learned | None, streams: list[torch.cuda.Stream]
     ) -> Learned:
         left = iter(tensors)
         state, buffers, values = ({name: next(left) for name in part} for part in names)
@@ -310,10 +309,10 @@ def _recorded(step: Callable[..., Learned], device: torch.device) -> Gradients:
     return replayed
 
 
-def _read_into(read: list[torch.Tensor], template: torch.nn.Module, phase: Phase) -> None:
+def _read_into(read: list[Tensor], template: nn.Module, phase: Phase) -> None:
     """Keep what the losses of a phase read at each pass, and nothing of the passes of others."""
 
-    def keep(value: torch.Tensor) -> None:
+    def keep(value: Tensor) -> None:
         read[:] = [value]
 
     if phase.stage:
@@ -322,7 +321,7 @@ def _read_into(read: list[torch.Tensor], template: torch.nn.Module, phase: Phase
         last_linear(template).register_forward_pre_hook(lambda _, own: keep(own[0]))
 
 
-def _last_layer(template: torch.nn.Module) -> frozenset[str]:
+def _last_layer(template: nn.Module) -> frozenset[str]:
     """Name the weights of the last linear layer."""
     own = {id(value) for value in last_linear(template).parameters()}
     return frozenset(name for name, value in template.named_parameters() if id(value) in own)
@@ -363,8 +362,8 @@ def _compile(losses_of: LossesOf) -> LossesOf:
 
 
 def trained_scores(
-    template: torch.nn.Module, backend: Backend, precision: torch.dtype, device: torch.device
-) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]:
+    template: nn.Module, backend: Backend, precision: torch.dtype, device: torch.device
+) -> Callable[[Tensors, Tensors, Tensor], Tensor]:
     """Build the pass of members that have been trained: normalisation by their own statistics.
 
     Args:
@@ -380,7 +379,7 @@ def trained_scores(
     own = copy.deepcopy(template).eval()
     together = stacked_forward(own, precision) if backend == "stacked" else None
 
-    def scores(parameters: Tensors, buffers: Tensors, images: torch.Tensor) -> torch.Tensor:
+    def scores(parameters: Tensors, buffers: Tensors, images: Tensor) -> Tensor:
         with torch.no_grad():
             if together is not None:
                 return together(parameters, dict(buffers), images).scores
@@ -388,11 +387,11 @@ def trained_scores(
                 [one(parameters, buffers, images, k).to(images.dtype) for k in range(len(images))]
             )
 
-    def one(parameters: Tensors, buffers: Tensors, images: torch.Tensor, k: int) -> torch.Tensor:
+    def one(parameters: Tensors, buffers: Tensors, images: Tensor, k: int) -> Tensor:
         state = ({n: v[k] for n, v in parameters.items()}, {n: v[k] for n, v in buffers.items()})
         pixels = images[k].contiguous(memory_format=torch.channels_last)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
-            result: torch.Tensor = torch.func.functional_call(own, state, (pixels,))
+            result: Tensor = torch.func.functional_call(own, state, (pixels,))
         return result
 
     return scores

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from scotoma.config import Recipe
 from scotoma.datasets import IndexedImages, looking_ahead
@@ -42,106 +43,6 @@ from scotoma.training.pruning import (
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
 from scotoma.training.task import Head, Phase, TrainingTask, stage_of
-
-
-@dataclass(frozen=True)
-class Moving:
-    """The values that steps change, in place; every tensor has a first axis of K.
-
-    Attributes:
-        parameters: By name; those of masked weights are the values behind the mask.
-        buffers: By name.
-        memory: Memory of the optimiser and the average of weights.
-        running: Sum of the losses of the steps, shape (K,).
-        values: What a technique keeps of each member.
-        kept: By name, 1 where a weight is kept and 0 where it is masked; empty while all are kept.
-    """
-
-    parameters: Tensors
-    buffers: Tensors
-    memory: Tensors
-    running: torch.Tensor
-    values: Tensors = field(default_factory=dict)
-    kept: Tensors = field(default_factory=dict)
-
-    def keep(self, masks: Tensors) -> None:
-        """Mask weights from now on.
-
-        Args:
-            masks: By name; True is kept.
-        """
-        for name, mask in masks.items():  # bools are slow to multiply with
-            factor = self.kept.setdefault(name, torch.empty_like(self.parameters[name]))
-            factor.copy_(mask)
-
-
-@dataclass(frozen=True)
-class TrainingStep:
-    """A training step of the members of a chunk.
-
-    Attributes:
-        gradients: Computes gradients of the members from their weights and a batch of each.
-        decayed: Names of the weights that decay.
-        recipe: Recipe of their training.
-        phase: What is learned.
-        head_rate: Step size of the adversary.
-    """
-
-    gradients: Gradients
-    decayed: tuple[str, ...]
-    recipe: Recipe
-    phase: Phase
-    head_rate: float = 0.0
-
-    def take(
-        self, moving: Moving, batch: Batch, rate: float, step: int, told: Tensors | None = None
-    ) -> None:
-        """Learn from a batch.
-
-        Args:
-            moving: Changed in place.
-            batch: One of each member.
-            rate: Step size.
-            step: Optimiser steps done before this one.
-            told: Values of members that hold for this batch alone.
-        """
-        repeats, begins = self.phase.repeats, self.phase.begins
-        if begins and step == begins:
-            forget_steps(moving.memory)
-        for turn in range(repeats):
-            masked = {name: moving.parameters[name] * keep for name, keep in moving.kept.items()}
-            learned = self.gradients(
-                {**moving.parameters, **masked},
-                moving.buffers,
-                batch,
-                {**moving.values, **(told or {})},
-            )
-            if learned.slopes:
-                update_weights(
-                    {name: moving.parameters[name] for name in learned.slopes}, moving.memory,
-                    learned.slopes, tuple(n for n in self.decayed if n in learned.slopes),
-                    step=(step - begins) * repeats + turn, rate=rate, recipe=self.recipe,
-                )  # fmt: skip
-            names = list(moving.buffers)
-            if names:
-                torch._foreach_copy_(
-                    [moving.buffers[n] for n in names], [learned.buffers[n] for n in names]
-                )
-        if learned.head:
-            update_head(moving.values, learned.head, self.head_rate)
-        moving.values.update(learned.values)
-        moving.running.add_(learned.losses)
-
-    def average(self, moving: Moving, step: int) -> None:
-        """Move averages of the weights, where the recipe keeps some.
-
-        Args:
-            moving: Changed in place.
-            step: The step before this call, from 0.
-        """
-        values = {**moving.parameters, **moving.buffers}
-        update_average(moving.memory, values, step=step, recipe=self.recipe)
-
 
 SHADOW = Pruning()
 SEEN_FIRST = 1000  # images that a layer may be prepared on
@@ -177,7 +78,7 @@ class TrainedMember:
     loss: tuple[float, ...]
 
 
-def normalise(pixels: torch.Tensor) -> torch.Tensor:
+def normalise(pixels: Tensor) -> Tensor:
     """Turn pixels in [0, 255] into floats in [-1, 1], the input of every built-in network."""
     return pixels.float() / 127.5 - 1.0
 
@@ -213,7 +114,7 @@ class Training:
         pruning: Pruning = SHADOW,
         device: torch.device = PROCESSOR,
         dense: Tensors | None = None,
-        steps: dict[Phase, TrainingStep] | None = None,
+        steps: dict[Phase, Gradients] | None = None,
         compiled: bool = True,
     ) -> None:
         """Prepare the data; nothing is trained yet.
@@ -231,19 +132,20 @@ class Training:
             device: Where they are trained; images that fit are sent there once.
             dense: Parameters and buffers of the dense members of the same seeds, stacked, for
                 techniques that prune beside them.
-            steps: Steps that an earlier training has built: of the same network, task, recipe,
+            steps: Passes that an earlier training has built: of the same network, task, recipe,
                 backend and device, and of as many members; those of this one are added.
             compiled: Whether torch compiles their pass, where they are trained on a GPU.
         """
         self.members, self.task, self.pruning = members, task, pruning
         self.recipe = recipe = recipe.resolved(task.pool_size(len(labels)))
-        self._model, self._dense, self._compiled = model, dense, compiled
+        self._model, self._compiled = model, compiled
         template = build_model(model, task.outputs, 0)
         self._decayed = prunable(template)
         self._masked = prunable(template, pruning.exempt)
         self._device, self._backend = device, backend
         self._template = template.to(device)
-        self._ways: dict[Phase, TrainingStep] = {} if steps is None else steps
+        self._dense = None if dense is None else self._parts(dense)
+        self._ways = {} if steps is None else steps
         self.first_step_s = 0.0  # of `advance`: compiling and recording included
         self._images, self._labels = images, torch.from_numpy(labels).to(device)
         self._at_hand = batches_from(images, device) if isinstance(images, np.ndarray) else None
@@ -259,11 +161,12 @@ class Training:
         models = [build_model(self._model, self.task.outputs, m.seed) for m in self.members]
         for member, model in zip(self.members, models, strict=True):
             prepare_layers(model, partial(self._first_look, member.seed))
-        state, buffers = _stack(models)
+        trained, buffers = torch.func.stack_module_state(models)
+        state = {name: value.detach().clone() for name, value in trained.items()}
         return TrainingState(
             step=0,
             parameters=state,
-            buffers=buffers,
+            buffers=dict(buffers),
             masks={n: torch.ones_like(state[n], dtype=torch.bool) for n in self._masked},
             memory={
                 **fresh_memory(state, self.recipe),
@@ -304,34 +207,63 @@ class Training:
         tenths = [round(part * steps / 10) for part in range(11)]
         reported = state.step
         state = state.copy(self._device, channels_last=self._backend == "loop")
-        moving = Moving(state.parameters, state.buffers, state.memory, state.running, state.values)
-        self._read_values(moving.values, until)
+        self._read_values(state.values, until)
         masks = {name: state.masks[name] for name in self._masked}  # a trunk exempts no layer
+        # 1 where a weight is kept and 0 where it is masked, as bools are slow to multiply with;
+        # nothing while all are kept.
+        kept: Tensors = {}
         if not all(bool(mask.all()) for mask in masks.values()):
-            moving.keep(masks)
+            kept = {name: mask.to(state.parameters[name].dtype) for name, mask in masks.items()}
         losses = state.losses
         began = time.perf_counter()
 
         for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
-                update_masks(masks, moving.parameters, self._sparsities(step), self.pruning)
-                moving.keep(masks)
-            way = self._way(self._phase(step))
-            way.take(moving, batch, learning_rate(step, recipe), step, self._told(step, batch))
-            way.average(moving, step)
+                update_masks(masks, state.parameters, self._sparsities(step), self.pruning)
+                kept = {name: mask.to(state.parameters[name].dtype) for name, mask in masks.items()}
+            self._take(state, kept, batch, step)
             if step == state.step:
                 if self._device.type == "cuda":
                     torch.cuda.synchronize(self._device)
                 self.first_step_s += time.perf_counter() - began
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)
-                mean = moving.running / (step + 1 - since)
+                mean = state.running / (step + 1 - since)
                 losses = torch.cat([losses, mean[:, None]], dim=1)
-                moving.running.zero_()
+                state.running.zero_()
             if step + 1 in tenths or step + 1 == until:
                 progress((step + 1 - reported) * len(members))
                 reported = step + 1
         return replace(state, step=until, masks=masks, losses=losses)
+
+    def _take(self, state: TrainingState, kept: Tensors, batch: Batch, step: int) -> None:
+        """Learn from a batch of each member, in place; a weight is its value times what is kept."""
+        phase, told, recipe = self._phase(step), self._told(step, batch), self.recipe
+        learn = self._way(phase)
+        if phase.begins and step == phase.begins:
+            forget_steps(state.memory)
+        for turn in range(phase.repeats):
+            masked = {name: state.parameters[name] * keep for name, keep in kept.items()}
+            learned = learn(
+                {**state.parameters, **masked}, state.buffers, batch, {**state.values, **told}
+            )
+            if learned.slopes:
+                update_weights(
+                    {name: state.parameters[name] for name in learned.slopes}, state.memory,
+                    learned.slopes, tuple(n for n in self._decayed if n in learned.slopes),
+                    step=(step - phase.begins) * phase.repeats + turn,
+                    rate=learning_rate(step, recipe), recipe=recipe,
+                )  # fmt: skip
+            if names := list(state.buffers):
+                torch._foreach_copy_(
+                    [state.buffers[n] for n in names], [learned.buffers[n] for n in names]
+                )
+        if learned.head and self.task.head:
+            update_head(state.values, learned.head, self.task.head.rate)
+        state.values.update(learned.values)
+        state.running.add_(learned.losses)
+        values = {**state.parameters, **state.buffers}
+        update_average(state.memory, values, step=step, recipe=recipe)
 
     def finish(self, state: TrainingState) -> list[TrainedMember]:
         """Build the trained members of a state, in their order; masked weights are exactly 0."""
@@ -365,7 +297,7 @@ class Training:
         """
         return self.finish(self.advance(start or self.start(), progress=progress))
 
-    def _first_look(self, seed: int) -> torch.Tensor:
+    def _first_look(self, seed: int) -> Tensor:
         """Draw training images for the layers that one member prepares."""
         order = np.random.Generator(np.random.Philox(key=[seed, PREPARING]))
         examples = len(self._labels)
@@ -396,7 +328,7 @@ class Training:
         width = self.task.outputs if head.reads == "scores" else reads
         return fresh_adversary(width, head.outputs, seed)
 
-    def _first_errors(self) -> torch.Tensor:
+    def _first_errors(self) -> Tensor:
         """Train the members for a while, and mark the training examples that they get wrong."""
         first = Training(
             [replace(member, sparsity=0.0) for member in self.members], self._images,
@@ -410,7 +342,7 @@ class Training:
         predicted = first.predictions(state.parameters, state.buffers)
         return (predicted != self._labels).cpu()
 
-    def predictions(self, parameters: Tensors, buffers: Tensors) -> torch.Tensor:
+    def predictions(self, parameters: Tensors, buffers: Tensors) -> Tensor:
         """Predict the training examples, without augmentation, by the highest score.
 
         Args:
@@ -433,28 +365,23 @@ class Training:
 
     def predict_trained(self, trained: TrainedMember) -> NDArray[np.int64]:
         """Predict the examples of this training with one trained member, shape (N,)."""
-        names = {name for name, _ in self._template.named_parameters()}
         held = {name: value[None] for name, value in trained.state.items()}
-        parts = [
-            {n: v for n, v in held.items() if (n in names) is wanted} for wanted in (True, False)
-        ]
-        (predicted,) = self.predictions(*parts).cpu().numpy()
+        (predicted,) = self.predictions(*self._parts(held)).cpu().numpy()
         return np.asarray(predicted, np.int64)
 
     @cached_property
-    def _scores(self) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]:
+    def _scores(self) -> Callable[[Tensors, Tensors, Tensor], Tensor]:
         """The pass of trained members, built where a technique needs one."""
         precision = products_precision(self.recipe, self._device)
         return trained_scores(self._template, self._backend, precision, self._device)
 
-    def _dense_parts(self) -> tuple[Tensors, Tensors]:
-        """Parameters and buffers of the dense members, on the device."""
-        assert self._dense is not None
-        held = {name: value.to(self._device) for name, value in self._dense.items()}
+    def _parts(self, held: Tensors) -> tuple[Tensors, Tensors]:
+        """Parameters and buffers of members, on the device."""
         names = {name for name, _ in self._template.named_parameters()}
+        on_device = {name: value.to(self._device) for name, value in held.items()}
         return (
-            {n: v for n, v in held.items() if n in names},
-            {n: v for n, v in held.items() if n not in names},
+            {n: v for n, v in on_device.items() if n in names},
+            {n: v for n, v in on_device.items() if n not in names},
         )
 
     def _read_values(self, values: Tensors, until: int) -> None:
@@ -462,9 +389,9 @@ class Training:
         if ERRORS in values:
             for member, wrong in zip(self.members, values[ERRORS].cpu().numpy(), strict=True):
                 self._pools[member.seed] = rows_with_repeats(wrong, self.task.repeats)
-        due = self._dense is not None and until > self.recipe.mask_updates[0]
-        if due and self.task.reference == "accuracy":
-            right = (self.predictions(*self._dense_parts()) == self._labels).to(values["dense"])
+        due = self.task.reference == "accuracy" and until > self.recipe.mask_updates[0]
+        if self._dense is not None and due:
+            right = (self.predictions(*self._dense) == self._labels).to(values["dense"])
             groups, count = self._attributes[:, 0], values["dense"].shape[1]
             values["dense"] = torch.stack(
                 [right[:, groups == code].mean(1) for code in range(count)], dim=1
@@ -474,17 +401,15 @@ class Training:
         beside = self._dense is not None and step >= self.recipe.mask_updates[0]
         return self.task.phase(step, self._epoch(step), beside_dense=beside)
 
-    def _way(self, phase: Phase) -> TrainingStep:
-        """Build the step of a phase, once."""
+    def _way(self, phase: Phase) -> Gradients:
+        """Build the pass of a phase, once."""
         if phase not in self._ways:
-            learned = gradients(
+            self._ways[phase] = gradients(
                 self._template, phase, self._backend,
                 precision=products_precision(self.recipe, self._device), device=self._device,
                 compiled=self._compiled and self._device.type == "cuda",
                 recorded=self._device.type == "cuda",
             )  # fmt: skip
-            rate = self.task.head.rate if self.task.head else 0.0
-            self._ways[phase] = TrainingStep(learned, self._decayed, self.recipe, phase, rate)
         return self._ways[phase]
 
     def _told(self, step: int, batch: Batch) -> Tensors:
@@ -492,9 +417,9 @@ class Training:
         if self.task.phases is None:
             return {}
         epoch = torch.full((len(self.members),), float(self._epoch(step)), device=self._device)
-        if not self._phase(step).teacher:
+        if self._dense is None or not self._phase(step).teacher:
             return {"epoch": epoch}
-        return {"epoch": epoch, "teacher": self._scores(*self._dense_parts(), batch.images)}
+        return {"epoch": epoch, "teacher": self._scores(*self._dense, batch.images)}
 
     def _epoch(self, step: int) -> int:
         """Passes over the data done before a step."""
@@ -542,9 +467,3 @@ class Training:
             drawn.append(own)
         rows = sent(np.stack(drawn), self._device)
         return Batch(normalise(torch.stack(shown)), self._labels[rows], self._attributes[rows])
-
-
-def _stack(models: list[torch.nn.Module]) -> tuple[Tensors, Tensors]:
-    """Stack parameters and buffers of many models along a new first axis."""
-    state, buffers = torch.func.stack_module_state(models)
-    return {name: value.detach().clone() for name, value in state.items()}, dict(buffers)

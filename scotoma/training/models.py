@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from scotoma.config.own_code import error_line, function_of, is_code
@@ -38,7 +38,7 @@ class _Basic(nn.Module):
                 _conv(inputs, outputs, stride, size=1), nn.BatchNorm2d(outputs)
             )
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         inner = functional.relu(self.bn1(self.conv1(images)))
         return functional.relu(self.bn2(self.conv2(inner)) + self.shortcut(images))
 
@@ -52,12 +52,12 @@ class _PreActivated(nn.Module):
         self.bn2, self.conv2 = nn.BatchNorm2d(outputs), _conv(outputs, outputs)
         self.shortcut = _conv(inputs, outputs, stride, size=1) if inputs != outputs else None
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         active = functional.relu(self.bn1(images))
         inner = self.conv2(functional.relu(self.bn2(self.conv1(active))))
         # Zagoruyko and Komodakis project the activated input, and carry the raw one.
-        carried: torch.Tensor = images if self.shortcut is None else self.shortcut(active)
-        total: torch.Tensor = inner + carried
+        carried: Tensor = images if self.shortcut is None else self.shortcut(active)
+        total: Tensor = inner + carried
         return total
 
 
@@ -154,7 +154,7 @@ class Whitening(nn.Module):
     an offset for each is trained.
     """
 
-    filters: torch.Tensor
+    filters: Tensor
 
     def __init__(self, floor: float = 1.25e-4) -> None:
         """Create filters that mean nothing before `prepare`.
@@ -168,7 +168,7 @@ class Whitening(nn.Module):
         self.offset = nn.Parameter(torch.zeros(2 * inputs))
 
     @torch.no_grad()
-    def prepare(self, images: torch.Tensor) -> None:
+    def prepare(self, images: Tensor) -> None:
         """Compute the filters.
 
         Args:
@@ -185,13 +185,13 @@ class Whitening(nn.Module):
         half = filters.flip(0).reshape(-1, *self.filters.shape[1:])
         self.filters.copy_(torch.cat([half, -half]))
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """Filter images (N, channels, H, W) to (N, 2 * inputs, H - 1, W - 1)."""
         return functional.conv2d(images, self.filters, self.offset)
 
 
 class _Scaled(nn.Module):
-    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+    def forward(self, scores: Tensor) -> Tensor:
         return scores * SCORES
 
 
@@ -242,11 +242,11 @@ def _normalisation(channels: int) -> nn.BatchNorm2d:
 class Prepares(Protocol):
     """A layer that looks at training images before the first step."""
 
-    def prepare(self, images: torch.Tensor) -> None:
+    def prepare(self, images: Tensor) -> None:
         """Set weights from normalised images, shape (N, 3, H, W)."""
 
 
-def tiny_convnet(classes: int, *, width: int = 48) -> torch.nn.Module:
+def tiny_convnet(classes: int, *, width: int = 48) -> nn.Module:
     """Build two wide convolutions for images of 8x8 to 16x16 pixels.
 
     Wide and shallow on purpose: at 95% sparsity a narrow first layer of 432 weights would keep 22
@@ -284,7 +284,7 @@ BUILT_IN: dict[str, Callable[[int], nn.Module]] = {
 }
 
 
-def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
+def build_model(name: str, classes: int, seed: int) -> nn.Module:
     """Build a freshly initialised network.
 
     Args:
@@ -316,7 +316,7 @@ def build_model(name: str, classes: int, seed: int) -> torch.nn.Module:
     return model
 
 
-def prepare_layers(model: torch.nn.Module, images: Callable[[], torch.Tensor]) -> None:
+def prepare_layers(model: nn.Module, images: Callable[[], Tensor]) -> None:
     """Show training images to the layers that prepare on some.
 
     Args:
@@ -356,7 +356,7 @@ class Endless(BaseException):
     """The time is over. Not an Exception, which the user's code may catch."""
 
 
-def build_user_network(name: str, classes: int) -> torch.nn.Module:
+def build_user_network(name: str, classes: int) -> nn.Module:
     """Call the function of this name with the number of classes.
 
     Raises:
@@ -377,14 +377,14 @@ def build_user_network(name: str, classes: int) -> torch.nn.Module:
             f"source.model {name!r} raised {error_line(error)} when called with {classes} classes; "
             "correct it"
         ) from error
-    if not isinstance(network, torch.nn.Module):
+    if not isinstance(network, nn.Module):
         raise ConfigError(
             f"source.model {name!r} must return a torch.nn.Module, got {type(network).__name__}"
         )
     return network.train()
 
 
-def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[int, ...]) -> None:
+def try_outputs(model: nn.Module, name: str, classes: int, shape: tuple[int, ...]) -> None:
     """Refuse a network that does not give one score a class for images of a size.
 
     Args:
@@ -412,7 +412,7 @@ def try_outputs(model: torch.nn.Module, name: str, classes: int, shape: tuple[in
         ) from error
     finally:
         model.train(training)
-    shown = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+    shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if shown != (2, classes):
         raise ConfigError(
             f"source.model {name!r} must give scores of shape {(2, classes)} for two images and "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
@@ -125,7 +126,7 @@ def update_head(values: Tensors, slopes: Tensors, rate: float) -> None:
     steps += 1
 
 
-def _laid_out_as(weight: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+def _laid_out_as(weight: Tensor, slope: Tensor) -> Tensor:
     """Bring a gradient into the weight's order: fused updates go through memory, not by index."""
     if slope.stride() == weight.stride():
         return slope
@@ -177,7 +178,7 @@ def averaged(memory: Tensors, tensors: Tensors) -> Tensors:
     return {name: memory.get(f"{PREFIX}{name}", value) for name, value in tensors.items()}
 
 
-def _pairs(memory: Tensors, tensors: Tensors) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def _pairs(memory: Tensors, tensors: Tensors) -> tuple[list[Tensor], list[Tensor]]:
     names = [name for name in tensors if f"{PREFIX}{name}" in memory]
     return [memory[f"{PREFIX}{name}"] for name in names], [tensors[name] for name in names]
 

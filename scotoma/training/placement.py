@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from scotoma.datasets import IndexedImages
 
@@ -19,7 +20,7 @@ MEMBERS_IN_FLIGHT = 8
 IMAGES_SHARE = 0.4
 
 # Numbers of rows to their pixels, uint8, shape (B, 3, H, W), on the device.
-RowReader = Callable[[NDArray[np.int64]], torch.Tensor]
+RowReader = Callable[[NDArray[np.int64]], Tensor]
 
 
 def training_device() -> torch.device:
@@ -64,7 +65,7 @@ def batches_from(
     return lambda rows: sent(images[rows], device)
 
 
-def sent(array: NDArray[Any], device: torch.device) -> torch.Tensor:
+def sent(array: NDArray[Any], device: torch.device) -> Tensor:
     """Send an array to a device; the processor does not wait for a GPU to have it.
 
     >>> sent(np.arange(3), PROCESSOR)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from scotoma.config import Variant
 from scotoma.errors import ConfigError
@@ -68,7 +68,7 @@ def cubic_sparsity(step: int, *, final: float, begin: int, end: int, every: int)
     return final - final * (1 - progress) ** 3
 
 
-def prunable(module: torch.nn.Module, exempt: tuple[str, ...] = ()) -> tuple[str, ...]:
+def prunable(module: nn.Module, exempt: tuple[str, ...] = ()) -> tuple[str, ...]:
     """List the parameters that pruning may zero: conv and linear weights, nothing else.
 
     Args:
@@ -131,9 +131,7 @@ def pruned_count(size: int, sparsity: float) -> int:
     return int(np.rint(size * sparsity))
 
 
-def magnitude_mask(
-    weight: torch.Tensor, sparsity: float, *, gone: torch.Tensor | None = None
-) -> torch.Tensor:
+def magnitude_mask(weight: Tensor, sparsity: float, *, gone: Tensor | None = None) -> Tensor:
     """Keep the largest magnitudes of one layer.
 
     Args:
@@ -160,7 +158,7 @@ def magnitude_mask(
     return keep.view_as(weight)
 
 
-def _smallest(values: torch.Tensor, rank: int) -> torch.Tensor:
+def _smallest(values: Tensor, rank: int) -> Tensor:
     """The value of that rank, from 1, in ascending order."""
     if values.device.type == "cpu":  # NumPy's selection is vectorised: 5 to 18 times as fast
         return torch.from_numpy(np.partition(values.numpy(), rank - 1)[rank - 1 : rank])
@@ -193,6 +191,6 @@ def update_masks(masks: Tensors, weights: Tensors, sparsities: list[float], way:
             mask[member] = keep.view_as(mask[member])
 
 
-def _joined(tensors: Tensors) -> torch.Tensor:
+def _joined(tensors: Tensors) -> Tensor:
     """All layers of one member in a row, in the network's order."""
     return torch.cat([value.flatten() for value in tensors.values()])

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 import zstandard
 from numpy.typing import NDArray
+from torch import Tensor
 
 from scotoma.training.stacked_network import Tensors
 
@@ -92,7 +92,7 @@ def _parts(state: Tensors, masked: tuple[str, ...]) -> list[bytes]:
     return [_packed(value, name in masked) for name, value in state.items()]
 
 
-def _packed(value: torch.Tensor, is_sparse: bool) -> bytes:
+def _packed(value: Tensor, is_sparse: bool) -> bytes:
     """Pack which numbers are not zero, and those numbers: all their first bytes, then the next."""
     item = value.element_size()
     flat: NDArray[np.unsignedinteger[Any]] = np.frombuffer(

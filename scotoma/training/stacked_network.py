@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 
-def convolve(active: torch.Tensor, weight: torch.Tensor, stride: int, padding: int) -> torch.Tensor:
+def convolve(active: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
     """Convolve each member's images with its own weights.
 
     Args:
@@ -37,7 +37,7 @@ def convolve(active: torch.Tensor, weight: torch.Tensor, stride: int, padding: i
     """
     height, width = active.shape[2:4]
     geometry = _Geometry(height, width, weight.shape[-1], stride, padding)
-    features: torch.Tensor = _Convolution.apply(active, weight, geometry)
+    features: Tensor = _Convolution.apply(active, weight, geometry)
     return features
 
 
@@ -68,9 +68,7 @@ class _Geometry(NamedTuple):
 
 class _Convolution(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, active: torch.Tensor, weight: torch.Tensor, geometry: _Geometry
-    ) -> torch.Tensor:
+    def forward(ctx: Any, active: Tensor, weight: Tensor, geometry: _Geometry) -> Tensor:
         members, channels, height, width, batch = active.shape
         cut, _ = _bags(geometry, members * channels, active.device)
         patches = cut.sums(active.detach()).view(members, channels * geometry.size**2, -1)
@@ -81,9 +79,7 @@ class _Convolution(torch.autograd.Function):
         return torch.bmm(matrix, patches).view(members, -1, *places)
 
     @staticmethod
-    def backward(
-        ctx: Any, slope: torch.Tensor
-    ) -> tuple[torch.Tensor | None, torch.Tensor | None, None]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         patches, matrix = ctx.saved_tensors
         geometry: _Geometry = ctx.geometry
         members, outputs, taps = matrix.shape
@@ -108,10 +104,10 @@ class _Bags(NamedTuple):
         starts: Where each bag starts in them; an empty bag sums to 0.
     """
 
-    rows: torch.Tensor
-    starts: torch.Tensor
+    rows: Tensor
+    starts: Tensor
 
-    def sums(self, table: torch.Tensor) -> torch.Tensor:
+    def sums(self, table: Tensor) -> Tensor:
         """Sum the rows of a table, however many axes they have before the last."""
         rows = table.reshape(-1, table.shape[-1])
         return functional.embedding_bag(self.rows, rows, self.starts, mode="sum")
@@ -136,7 +132,7 @@ def _bags(geometry: _Geometry, images: int, device: torch.device) -> tuple[_Bags
     return bags(pixels, places, count, windows.size), bags(places, pixels, windows.size, count)
 
 
-Tensors = dict[str, torch.Tensor]
+Tensors = dict[str, Tensor]
 
 
 class Outputs(NamedTuple):
@@ -147,16 +143,16 @@ class Outputs(NamedTuple):
         features: Input of the last linear layer, shape (..., B, F).
     """
 
-    scores: torch.Tensor
-    features: torch.Tensor
+    scores: Tensor
+    features: Tensor
 
 
 # Parameters, buffers (replaced in it) and images of members, shape (K, B, 3, H, W): their outputs.
-StackedForward = Callable[[Tensors, Tensors, torch.Tensor], Outputs]
+StackedForward = Callable[[Tensors, Tensors, Tensor], Outputs]
 # State, buffers (replaced in it), activations (K, C, H, W, B): new activations.
-Layer = Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]
+Layer = Callable[[Tensors, Tensors, Tensor], Tensor]
 # State and activations: outputs.
-Head = Callable[[Tensors, torch.Tensor], Outputs]
+Head = Callable[[Tensors, Tensor], Outputs]
 
 
 def stacked_forward(template: nn.Module, precision: torch.dtype) -> StackedForward | None:
@@ -191,7 +187,7 @@ def stacked_forward(template: nn.Module, precision: torch.dtype) -> StackedForwa
         return None
     last = head
 
-    def forward(state: Tensors, buffers: Tensors, images: torch.Tensor) -> Outputs:
+    def forward(state: Tensors, buffers: Tensors, images: Tensor) -> Outputs:
         products = precision if precision == torch.bfloat16 else images.dtype
         active = images.permute(0, 2, 3, 4, 1).to(products, memory_format=torch.contiguous_format)
         for layer in layers:
@@ -223,7 +219,7 @@ def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> L
     assert isinstance(bn, nn.BatchNorm2d)
     stride, padding = conv.stride[0], int(conv.padding[0])
 
-    def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
+    def layer(state: Tensors, buffers: Tensors, active: Tensor) -> Tensor:
         features = convolve(active, state[f"{name}.weight"], stride, padding)
         if bn.training:
             for statistic in ("running_mean", "running_var"):
@@ -249,7 +245,7 @@ def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> L
 def _head(pool: Any, name: str) -> Head:
     """Build pooling, flattening in torch's order, and the linear layer."""
 
-    def layer(state: Tensors, active: torch.Tensor) -> Outputs:
+    def layer(state: Tensors, active: Tensor) -> Outputs:
         members, _, height, width, batch = active.shape
         size = pool.output_size if isinstance(pool.output_size, tuple) else (pool.output_size,) * 2
         if (height, width) != size:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from scotoma.run import Run
 from scotoma.storage.files import file_digest, written
@@ -43,8 +44,8 @@ class TrainingState:
     buffers: Tensors
     masks: Tensors
     memory: Tensors
-    losses: torch.Tensor
-    running: torch.Tensor
+    losses: Tensor
+    running: Tensor
     values: Tensors = field(default_factory=dict)
 
     @property
@@ -120,7 +121,7 @@ class TrainingState:
         return self.of({n: laid(v).to(device or v.device) for n, v in self.tensors().items()})
 
 
-def _channels_last(value: torch.Tensor) -> torch.Tensor:
+def _channels_last(value: Tensor) -> Tensor:
     """Copy (K, O, C, H, W) in the memory order (K, O, H, W, C), and anything else as it is."""
     if value.ndim != 5:
         return value.clone()

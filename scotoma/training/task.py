@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from scotoma.config import Recipe
 from scotoma.mitigation.learning.adversaries import label_weights, weighted_binary_loss
@@ -19,18 +20,18 @@ from scotoma.training.stacked_network import Outputs
 
 # Outputs (..., B, outputs), labels (..., B) and attributes (..., B, A) of a batch of each of any
 # number of members to their losses (...).
-Objective = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
 # Seed, step, batch size and number of examples to the rows of a batch.
 Sampler = Callable[[int, int, int, int], NDArray[np.int64]]
-Values = dict[str, torch.Tensor]
+Values = dict[str, Tensor]
 Reads = Literal["scores", "features", "stage-3", "stage-4"]
 
 
-# Outputs, labels (..., B), attributes (..., B, A) and the member's own values (duals, adversary) to
-# losses (...) by name, `task` among them, and the values that change.
-PhaseLosses = Callable[[Outputs, torch.Tensor, torch.Tensor, Values], tuple[Values, Values]]
+Losses = tuple[Values, Values]  # (...) by name, `task` among them, and the values that change
+# Outputs, labels (..., B), attributes (..., B, A) and the member's own values (duals, adversary).
+PhaseLosses = Callable[[Outputs, Tensor, Tensor, Values], Losses]
 # Gradients of a parameter by the losses that the network follows, stacked over so many first axes.
-Combine = Callable[[list[torch.Tensor], int], torch.Tensor]
+Combine = Callable[[list[Tensor], int], Tensor]
 
 
 def stage_of(reads: Reads) -> int:
@@ -98,12 +99,12 @@ class Head:
 
 
 def cross_entropy(
-    outputs: torch.Tensor,
-    labels: torch.Tensor,
-    attributes: torch.Tensor,
+    outputs: Tensor,
+    labels: Tensor,
+    attributes: Tensor,
     *,
     label_smoothing: float = 0.0,
-) -> torch.Tensor:
+) -> Tensor:
     """Compute the mean cross-entropy of each member's labels; attributes play no part.
 
     Args:
@@ -175,8 +176,8 @@ class _PlainLosses:
     objective: Objective
 
     def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
+        self, outputs: Outputs, labels: Tensor, attributes: Tensor, values: Values
+    ) -> Losses:
         return {"task": self.objective(outputs.scores, labels, attributes)}, {}
 
 
@@ -192,21 +193,6 @@ def classification(classes: int, recipe: Recipe) -> TrainingTask:
     10
     """
     return TrainingTask(classes, partial(cross_entropy, label_smoothing=recipe.label_smoothing))
-
-
-@dataclass(frozen=True)
-class _LabelLoss:
-    """An objective of several labels: each label counts the more, the fewer have it."""
-
-    weights: tuple[float, ...]
-    label_smoothing: float
-
-    def __call__(
-        self, outputs: torch.Tensor, labels: torch.Tensor, attributes: torch.Tensor
-    ) -> torch.Tensor:
-        smooth = self.label_smoothing
-        aims = labels.to(outputs.dtype) * (1 - smooth) + smooth / 2
-        return weighted_binary_loss(outputs, aims, outputs.new_tensor(self.weights))
 
 
 def recognition(labels: NDArray[np.int64], recipe: Recipe) -> TrainingTask:
@@ -225,8 +211,13 @@ def recognition(labels: NDArray[np.int64], recipe: Recipe) -> TrainingTask:
     2
     """
     weights = label_weights(torch.from_numpy(labels))
-    scaled = tuple((weights / weights.mean()).tolist())
-    return TrainingTask(labels.shape[1], _LabelLoss(scaled, recipe.label_smoothing))
+    scaled, smooth = (weights / weights.mean()).tolist(), recipe.label_smoothing
+
+    def each_label(outputs: Tensor, labels: Tensor, attributes: Tensor) -> Tensor:
+        aims = labels.to(outputs.dtype) * (1 - smooth) + smooth / 2
+        return weighted_binary_loss(outputs, aims, outputs.new_tensor(scaled))
+
+    return TrainingTask(labels.shape[1], each_label)
 
 
 def plain_task(labels: NDArray[np.int64], classes: int, recipe: Recipe) -> TrainingTask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from scotoma.config import Mitigation, Recipe
 from scotoma.mitigation.groups import TrainingGroups
@@ -46,7 +48,16 @@ from scotoma.mitigation.learning.samplers import (
 )
 from scotoma.training.backends import HEAD
 from scotoma.training.stacked_network import Outputs
-from scotoma.training.task import Head, Objective, Phase, Reads, TrainingTask, Values, plain_task
+from scotoma.training.task import (
+    Head,
+    Losses,
+    Phase,
+    PhaseLosses,
+    Reads,
+    TrainingTask,
+    Values,
+    plain_task,
+)
 
 SEVERAL_LABELS_REVERSAL, ONE_LABEL_REVERSAL = 2.0, 1.0  # the study's lambda
 CYCLE = 3  # epochs of UC and GR: in the first of each the network learns
@@ -81,72 +92,88 @@ def technique_task(
     20
     """
     plain, smoothing = plain_task(labels, classes, recipe), recipe.label_smoothing
-    count = len(groups.values)
-    settings = _Settings(asked, classes, count, groups.positive, smoothing)
+    count, codes = len(groups.values), groups.codes
+    read = partial(_reading, _Settings(asked, classes, count, groups.positive, smoothing))
     match asked.facts.slot:
         case "repeat":
-            rows = repeated_rows(labels, groups.codes)
+            rows = repeated_rows(labels, codes)
             return replace(plain, pool=lambda seed: rows)
         case "ratio":
-            rows = ratio_rows(labels, groups.codes, asked.facts.number)
+            rows = ratio_rows(labels, codes, asked.facts.number)
             return replace(plain, pool=lambda seed: rows)
         case "size":
-            size = len(ratio_rows(labels, groups.codes, asked.facts.number))
+            size = len(ratio_rows(labels, codes, asked.facts.number))
             drawn = partial(size_matched_subset, len(labels), size)
             return replace(plain, pool=lru_cache(64)(drawn))
         case "map adversary":
             return _against_map(plain, asked, recipe, labels, groups)
         case "subsample":
-            return replace(plain, pool=lru_cache(64)(partial(_subsampled, labels, groups.codes)))
+            return replace(plain, pool=lru_cache(64)(partial(subsampled_rows, labels, codes)))
         case "heads":
             loss = joint_cross_entropy if asked.family == "DD" else head_cross_entropy
-            objective = _ByGroup(loss, classes, smoothing)
-            return TrainingTask(count * classes, objective)
+
+            def by_group(scores: Tensor, labels: Tensor, attributes: Tensor) -> Tensor:
+                return loss(
+                    scores, labels, attributes[..., 0], classes=classes, label_smoothing=smoothing
+                )
+
+            return TrainingTask(count * classes, by_group)
+
+    def always(losses: Callable[[_Seen], Losses], repeats: int = 1) -> TrainingTask:
+        phase = Phase(read(losses), repeats=repeats)
+        return replace(plain, phases=lambda *_: phase)
+
+    def in_cycles(network: Phase, alone: Phase, reads: Reads) -> TrainingTask:
+        return replace(
+            plain, head=Head(reads, count, ADVERSARY_RATE),
+            phases=lambda step, epoch, beside_dense: alone if epoch % CYCLE else network,
+        )  # fmt: skip
+
+    def while_pruning(beside: Phase, reference: Literal["scores", "accuracy"]) -> TrainingTask:
+        before = plain.phase(0, 0, beside_dense=False)
+        return replace(
+            plain, reference=reference,
+            phases=lambda step, epoch, beside_dense: beside if beside_dense else before,
+        )  # fmt: skip
+
     match asked.technique:
         case "UC":
-            head = Head("features", count, ADVERSARY_RATE)
-            network = Phase(_Unconfused(settings), reads="features")
-            alone = Phase(_Told(settings, "features"), network=(), adversary=True, reads="features")
-            return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
+            network = Phase(read(_unconfused), reads="features")
+            told = read(partial(_told, reads="features"))
+            alone = Phase(told, network=(), adversary=True, reads="features")
+            return in_cycles(network, alone, "features")
         case "GR":
-            head = Head("scores", count, ADVERSARY_RATE)
-            told = _Told(settings, "scores")
+            told = read(partial(_told, reads="scores"))
             network = Phase(
                 told, network=("task", "adversary"), adversary=True,
-                combine=partial(_against, asked.weight),
+                combine=lambda slopes, leading: projected(
+                    *slopes, alpha=asked.weight, leading=leading
+                ),
             )  # fmt: skip
-            alone = Phase(told, network=(), adversary=True)
-            return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
+            return in_cycles(network, Phase(told, network=(), adversary=True), "scores")
         case "group-dro":
-            cells = groups.codes * classes + labels
+            cells, many = codes * classes + labels, count * classes
             return replace(
-                plain,
-                sampler=partial(_balanced, cells),
-                phases=partial(_always, Phase(_WorstCells(settings))),
-                values=lambda: {
-                    "cell-weights": torch.full((count * classes,), 1 / (count * classes))
-                },
+                always(_worst_cells),
+                sampler=lambda seed, step, size, examples: balanced_draw(
+                    cells, seed, step, min(size, examples)
+                ),
+                values=lambda: {"cell-weights": torch.full((many,), 1 / many)},
             )
         case "JTT":
             return replace(plain, first_steps=asked.first_steps, repeats=asked.repeats)
         case "L2":
-            return replace(plain, phases=partial(_always, Phase(_GapPenalty(settings))))
+            return always(_gap_penalty)
         case "ALM":
-            phase = Phase(_GapLagrangian(settings), repeats=STEPS_A_BATCH)
-            return replace(
-                plain, phases=partial(_always, phase), values=lambda: {"gap-duals": torch.zeros(2)}
-            )
+            learned = always(_gap_lagrangian, STEPS_A_BATCH)
+            return replace(learned, values=lambda: {"gap-duals": torch.zeros(2)})
         case "distil":
-            beside = Phase(_Taught(settings), teacher=True)
-            phases = partial(_while_pruning, plain.phase(0, 0, beside_dense=False), beside)
-            return replace(plain, phases=phases, reference="scores")
+            return while_pruning(Phase(read(_taught), teacher=True), "scores")
         case "CEAG":
-            beside = Phase(_Bounded(settings, tuple((groups.counts.sum(1) / len(labels)).tolist())))
-            phases = partial(_while_pruning, plain.phase(0, 0, beside_dense=False), beside)
+            shares = (groups.counts.sum(1) / len(labels)).tolist()
+            beside = Phase(read(partial(_bounded, shares=shares)))
             return replace(
-                plain,
-                phases=phases,
-                reference="accuracy",
+                while_pruning(beside, "accuracy"),
                 values=lambda: {
                     "excess-duals": torch.zeros(count),
                     "remembered": torch.full((count, REMEMBERED), torch.nan),
@@ -163,76 +190,36 @@ def _against_map(
 ) -> TrainingTask:  # fmt: skip
     """A4 and A5: the last layer and an adversary first, then all against that adversary."""
     default = SEVERAL_LABELS_REVERSAL if labels.ndim == 2 else ONE_LABEL_REVERSAL
-    strength = default if asked.reversal is None else asked.reversal
+    reversal = default if asked.reversal is None else asked.reversal
     begins = round(asked.frozen_steps * recipe.resolved(len(labels)).total_steps)
-    adversary = group_adversary(1, len(groups.values))
+    count = len(groups.values)
+    adversary = group_adversary(1, count)  # its layers; the weights are the member's
     reads: Reads = "stage-3" if asked.facts.number == 3 else "stage-4"
-    followed = partial(Phase, network=("adversary",), adversary=True, reads=reads)
-    first = followed(_MapRead(plain.objective, adversary, 0.0), last_layer=True)
-    second = followed(_MapRead(plain.objective, adversary, strength), begins=begins)
+
+    def against(strength: float, *, last_layer: bool) -> Phase:
+        def losses(outputs: Outputs, labels: Tensor, attributes: Tensor, values: Values) -> Losses:
+            task = plain.objective(outputs.scores, labels, attributes)
+            own = {n.removeprefix(HEAD): v for n, v in values.items() if n.startswith(HEAD)}
+            loss = adversarial_loss(
+                task, outputs.features, partial(torch.func.functional_call, adversary, own),
+                attributes[..., 0], strength=strength,
+            )  # fmt: skip
+            return {"task": task, "adversary": loss}, {}
+
+        return Phase(
+            losses, ("adversary",), adversary=True, reads=reads, last_layer=last_layer,
+            begins=0 if last_layer else begins,
+        )  # fmt: skip
+
+    first, second = against(0.0, last_layer=True), against(reversal, last_layer=False)
     return replace(
         plain,
-        sampler=partial(_halves, groups.codes),
-        head=Head(reads, len(groups.values), ADVERSARY_RATE),
-        phases=partial(_in_two, first, second),
+        sampler=lambda seed, step, size, examples: balanced_halves(
+            groups.codes, seed, step, min(size, examples)
+        ),
+        head=Head(reads, count, ADVERSARY_RATE),
+        phases=lambda step, epoch, beside_dense: first if step < begins else second,
     )
-
-
-def _halves(
-    codes: NDArray[np.int64], seed: int, step: int, batch_size: int, examples: int
-) -> NDArray[np.int64]:
-    return balanced_halves(codes, seed, step, min(batch_size, examples))
-
-
-def _in_two(first: Phase, second: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
-    return first if step < second.begins else second
-
-
-def _subsampled(
-    labels: NDArray[np.int64], codes: NDArray[np.int64], seed: int
-) -> NDArray[np.int64]:
-    return subsampled_rows(labels, codes, seed)
-
-
-def _balanced(
-    cells: NDArray[np.int64], seed: int, step: int, batch_size: int, examples: int
-) -> NDArray[np.int64]:
-    return balanced_draw(cells, seed, step, min(batch_size, examples))
-
-
-def _always(phase: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
-    return phase
-
-
-def _in_cycles(network: Phase, alone: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
-    return network if epoch % CYCLE == 0 else alone
-
-
-def _while_pruning(plain: Phase, beside: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
-    return beside if beside_dense else plain
-
-
-def _against(alpha: float, slopes: list[torch.Tensor], leading: int) -> torch.Tensor:
-    task, adversary = slopes
-    return projected(task, adversary, alpha=alpha, leading=leading)
-
-
-@dataclass(frozen=True)
-class _ByGroup:
-    """An objective of scores for every group and class."""
-
-    loss: type | object
-    classes: int
-    label_smoothing: float
-
-    def __call__(
-        self, scores: torch.Tensor, labels: torch.Tensor, attributes: torch.Tensor
-    ) -> torch.Tensor:
-        loss: torch.Tensor = self.loss(  # type: ignore[operator]
-            scores, labels, attributes[..., 0],
-            classes=self.classes, label_smoothing=self.label_smoothing,
-        )  # fmt: skip
-        return loss
 
 
 @dataclass(frozen=True)
@@ -241,145 +228,107 @@ class _Settings:
 
     asked: Mitigation
     classes: int
-    groups: int
+    count: int  # groups
     positive: int
     label_smoothing: float
 
-    def each(self, outputs: Outputs, labels: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy of each example, shape (..., B)."""
-        return each_cross_entropy(outputs.scores, labels, label_smoothing=self.label_smoothing)
-
-    def eta(self, values: Values) -> torch.Tensor:
-        """The weight of the penalty in this epoch, shape (...)."""
-        return self.asked.weight * GROWTH ** values["epoch"]
-
 
 @dataclass(frozen=True)
-class _Technique:
+class _Seen:
+    """What the losses of a technique are computed from, at a step."""
+
     settings: _Settings
+    outputs: Outputs
+    labels: Tensor
+    groups: Tensor
+    values: Values
+
+    @property
+    def losses(self) -> Tensor:
+        """Cross-entropy of each example, shape (..., B)."""
+        smoothing = self.settings.label_smoothing
+        return each_cross_entropy(self.outputs.scores, self.labels, label_smoothing=smoothing)
+
+    @property
+    def eta(self) -> Tensor:
+        """The weight of the penalty in this epoch, shape (...)."""
+        return self.settings.asked.weight * GROWTH ** self.values["epoch"]
+
+    def adversary(self, read: Tensor) -> Tensor:
+        """Scores of the groups by a linear adversary."""
+        return linear_head(read, self.values[f"{HEAD}weight"], self.values[f"{HEAD}bias"])
+
+    def pair_means(self, losses: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean losses of two groups on positive examples."""
+        return pair_means(losses, self.labels, self.groups, positive=self.settings.positive)
 
 
-def _adversary(read: torch.Tensor, values: Values) -> torch.Tensor:
-    return linear_head(read, values[f"{HEAD}weight"], values[f"{HEAD}bias"])
+def _reading(settings: _Settings, losses: Callable[[_Seen], Losses]) -> PhaseLosses:
+    return lambda outputs, labels, attributes, values: losses(
+        _Seen(settings, outputs, labels, attributes[..., 0], values)
+    )
 
 
-class _Unconfused(_Technique):
+def _unconfused(own: _Seen) -> Losses:
     """UC, the network's turn: the task, and features that tell the frozen adversary nothing."""
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        task = self.settings.each(outputs, labels).mean(-1)
-        hidden = confusion(_adversary(outputs.features, values))
-        return {"task": task + self.settings.asked.weight * hidden}, {}
+    task = own.losses.mean(-1)
+    hidden = confusion(own.adversary(own.outputs.features))
+    return {"task": task + own.settings.asked.weight * hidden}, {}
 
 
-@dataclass(frozen=True)
-class _Told(_Technique):
+def _told(own: _Seen, *, reads: Literal["features", "scores"]) -> Losses:
     """The task, and an adversary that tells the group from features (UC) or scores (GR)."""
-
-    reads: Literal["features", "scores"]
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        read = _adversary(getattr(outputs, self.reads), values)
-        return {
-            "task": self.settings.each(outputs, labels).mean(-1),
-            "adversary": each_cross_entropy(read, attributes[..., 0]).mean(-1),
-        }, {}
+    read = own.adversary(getattr(own.outputs, reads))
+    return {
+        "task": own.losses.mean(-1),
+        "adversary": each_cross_entropy(read, own.groups).mean(-1),
+    }, {}
 
 
-@dataclass(frozen=True)
-class _MapRead:
-    """A4, A5: the task, and an adversary that tells the group from a map, against which it goes."""
-
-    objective: Objective
-    adversary: torch.nn.Module  # its layers; the weights are the member's
-    strength: float
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        task = self.objective(outputs.scores, labels, attributes)
-        own = {n.removeprefix(HEAD): v for n, v in values.items() if n.startswith(HEAD)}
-        loss = adversarial_loss(
-            task, outputs.features, partial(torch.func.functional_call, self.adversary, own),
-            attributes[..., 0], strength=self.strength,
-        )  # fmt: skip
-        return {"task": task, "adversary": loss}, {}
-
-
-class _WorstCells(_Technique):
+def _worst_cells(own: _Seen) -> Losses:
     """Group DRO: the losses of all cells, weighted by weights that follow them."""
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        own, weights = self.settings, values["cell-weights"]
-        cells = attributes[..., 0] * own.classes + labels
-        losses, _ = cell_losses(own.each(outputs, labels), cells, weights.shape[-1])
-        weights = group_weights(weights, losses, GROUP_RATE)
-        return {"task": (weights * losses).sum(-1)}, {"cell-weights": weights}
+    weights = own.values["cell-weights"]
+    cells = own.groups * own.settings.classes + own.labels
+    losses, _ = cell_losses(own.losses, cells, weights.shape[-1])
+    weights = group_weights(weights, losses, GROUP_RATE)
+    return {"task": (weights * losses).sum(-1)}, {"cell-weights": weights}
 
 
-class _GapPenalty(_Technique):
+def _gap_penalty(own: _Seen) -> Losses:
     """A-L2: the squared gap between two groups' losses on positive examples."""
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        own = self.settings
-        losses = own.each(outputs, labels)
-        first, second = pair_means(losses, labels, attributes[..., 0], positive=own.positive)
-        return {"task": losses.mean(-1) + squared_gap(first - second, own.eta(values))}, {}
+    losses = own.losses
+    first, second = own.pair_means(losses)
+    return {"task": losses.mean(-1) + squared_gap(first - second, own.eta)}, {}
 
 
-class _GapLagrangian(_Technique):
+def _gap_lagrangian(own: _Seen) -> Losses:
     """A-ALM: that gap by multipliers, which move after the steps of a batch."""
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        own, duals, eta = self.settings, values["gap-duals"], self.settings.eta(values)
-        losses = own.each(outputs, labels)
-        means = pair_means(losses, labels, attributes[..., 0], positive=own.positive)
-        penalty = lagrangian(means, duals, eta)
-        in_turn = own.asked.protocol == "published"
-        moved = lagrange_multipliers(duals, means[0] - means[1], eta, in_turn=in_turn)
-        return {"task": losses.mean(-1) + penalty}, {"gap-duals": moved}
+    duals, losses = own.values["gap-duals"], own.losses
+    means = own.pair_means(losses)
+    penalty = lagrangian(means, duals, own.eta)
+    in_turn = own.settings.asked.protocol == "published"
+    moved = lagrange_multipliers(duals, means[0] - means[1], own.eta, in_turn=in_turn)
+    return {"task": losses.mean(-1) + penalty}, {"gap-duals": moved}
 
 
-class _Taught(_Technique):
+def _taught(own: _Seen) -> Losses:
     """Distillation while pruning: labels, and the scores of the dense member."""
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        own = self.settings
-        aim = distillation(outputs.scores, values["teacher"], temperature=own.asked.temperature)
-        return {"task": own.each(outputs, labels).mean(-1) + aim}, {}
+    temperature = own.settings.asked.temperature
+    aim = distillation(own.outputs.scores, own.values["teacher"], temperature=temperature)
+    return {"task": own.losses.mean(-1) + aim}, {}
 
 
-@dataclass(frozen=True)
-class _Bounded(_Technique):
+def _bounded(own: _Seen, *, shares: list[float]) -> Losses:
     """CEAG: each group's loss against the mean, by multipliers that its fall of accuracy moves."""
-
-    shares: tuple[float, ...]
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        own, duals, groups = self.settings, values["excess-duals"], attributes[..., 0]
-        losses = own.each(outputs, labels)
-        means, number = cell_losses(losses, groups, own.groups)
-        task = losses.mean(-1)
-        excess = torch.where(number > 0, means - task.unsqueeze(-1), 0)
-        right = outputs.scores.detach().argmax(-1) == labels
-        kept = remember_batch(values["remembered"], right, groups)
-        moved = excess_multipliers(
-            duals, remembered_accuracy(kept), values["dense"], duals.new_tensor(self.shares),
-            margin=own.asked.margin, rate=DUAL_RATE,
-        )  # fmt: skip
-        loss = task + (duals * excess).sum(-1)
-        return {"task": loss}, {"excess-duals": moved, "remembered": kept}
+    duals, losses = own.values["excess-duals"], own.losses
+    means, number = cell_losses(losses, own.groups, own.settings.count)
+    task = losses.mean(-1)
+    excess = torch.where(number > 0, means - task.unsqueeze(-1), 0)
+    right = own.outputs.scores.detach().argmax(-1) == own.labels
+    kept = remember_batch(own.values["remembered"], right, own.groups)
+    moved = excess_multipliers(
+        duals, remembered_accuracy(kept), own.values["dense"], duals.new_tensor(shares),
+        margin=own.settings.asked.margin, rate=DUAL_RATE,
+    )  # fmt: skip
+    loss = task + (duals * excess).sum(-1)
+    return {"task": loss}, {"excess-duals": moved, "remembered": kept}

@@ -370,7 +370,7 @@ def test_a_pruned_member_learns_the_scores_of_its_dense_one(data) -> None:
         images = engine.normalise(torch.from_numpy(data[0]))[None]
         held = {n: v.masked_fill(~state.masks[n], 0) if n in state.masks else v
                 for n, v in state.parameters.items()}  # fmt: skip
-        aim = taught._scores(*taught._dense_parts(), images).log_softmax(-1)
+        aim = taught._scores(*taught._dense, images).log_softmax(-1)
         own = run._scores(held, state.buffers, images).log_softmax(-1)
         distance[name] = (aim.exp() * (aim - own)).sum(-1).mean().item()
     assert distance["taught"] < distance["plain"]
