@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 
 from scotoma.comparison.means import MeanChange, ScoreTable
-from scotoma.numbers import Estimate, Variance, holm, of_variance, undefined
+from scotoma.numbers import Estimate, Variance, holm, of_variance, satterthwaite, undefined
 from scotoma.numbers.inputs import Flags, booleans
 
 SIGNIFICANT = 0.05
@@ -137,12 +137,10 @@ def _difference(one: MeanChange, other: MeanChange) -> Estimate:
     """The difference of the changes of two parts that share no example, as Welch has it."""
     assert one.variance is not None
     assert other.variance is not None
-    parts = [(variance.total, variance.df) for variance in (one.variance, other.variance)]
-    total = sum(own for own, _ in parts)
-    spread = sum(own**2 / df for own, df in parts)
+    total, df = satterthwaite((own.total, own.df) for own in (one.variance, other.variance))
     return of_variance(
         one.change.value - other.change.value,
-        Variance(total, total, 0.0, 0.0, total**2 / spread if spread > 0 else float("inf")),
+        Variance(total, total, 0.0, 0.0, df),
         n=min(one.n, other.n), members=one.change.members, level=one.change.level,
     )  # fmt: skip
 

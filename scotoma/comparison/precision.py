@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scotoma.detection.average_precision import DetectionScores
-from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
+from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, satterthwaite, undefined
 from scotoma.numbers.inputs import Floats
 
 
@@ -97,11 +97,10 @@ def jackknife(
         for own in runs
         if len(own) >= FEWEST_RUNS
     ]
-    total = sum(variance for variance, _ in parts)
+    total, df = satterthwaite(parts)
     if not total > 0:
         reason = f"interval not estimable (nothing varies over {images:,} images)"
         return undefined(reason, value=value, n=images, members=members, note=note)
-    df = total**2 / sum(variance**2 / free for variance, free in parts)
     return Estimate.on_scale(value, total**0.5, df, n=images, members=members, note=note)
 
 

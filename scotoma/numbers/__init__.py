@@ -14,6 +14,7 @@ from scotoma.numbers.crossed import (
     flip_floor,
     n_effective,
     of_variance,
+    satterthwaite,
 )
 from scotoma.numbers.enough import FEW_EVENTS, FEWEST_RUNS
 from scotoma.numbers.estimate import (
@@ -57,5 +58,6 @@ __all__ = [
     "n_effective",
     "none_seen",
     "of_variance",
+    "satterthwaite",
     "undefined",
 ]

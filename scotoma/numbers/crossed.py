@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -173,6 +174,30 @@ def combine(
     if np.ndim(total) == 0:
         return Variance(*(float(value) for value in fields))
     return Variance(*fields)
+
+
+def satterthwaite(parts: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Sum up variances of independent parts, and find the degrees of freedom of the sum.
+
+    Args:
+        parts: Variance and degrees of freedom of each, possibly inf; numbers or arrays.
+
+    Returns:
+        The whole variance, and its degrees of freedom; inf where nothing varies.
+
+    References:
+        Satterthwaite (1946), Biometrics Bulletin 2:110-114.
+
+    >>> satterthwaite([(1.0, 4.0), (1.0, 4.0)])
+    (2.0, 8.0)
+    """
+    known = list(parts)
+    total = sum(variance for variance, _ in known)
+    spread = sum(variance**2 / df for variance, df in known)
+    if np.ndim(spread) == 0:
+        return total, total**2 / spread if spread > 0 else math.inf
+    with np.errstate(divide="ignore"):
+        return total, np.divide(total**2, spread)
 
 
 def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:

@@ -9,8 +9,8 @@ this kind. m next runs all lie within where each does at 1/m of the risk.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,73 +18,85 @@ import numpy as np
 
 from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit import Audit, Quantity
-from scotoma.audit.base import At, Row
 from scotoma.audit.gate import LevelTest
 from scotoma.bias.member_fairness import MOST_GROUPS
 from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
-from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
+from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, satterthwaite, undefined
 from scotoma.numbers.estimate import inverse_link, link
 from scotoma.verdict.evidence import AuditRows, known, read_estimate
 from scotoma.verdict.question import Bound, LevelSpread, Question, Side, unanswered
 
 NOT_HELD = "the audit does not hold {} of every member; run the audit again"
 NO_ATTRIBUTES = "the audit has no such groups"
-# Attribute, group, words, numbers by what they are, and value and standard error of each model.
-Level = tuple[str, str, str, dict[str, Quantity], Iterable[tuple[float | None, float | None]]]
 
 
-def level_rows(rows: AuditRows, metric: str) -> Iterator[At]:
-    """List what an audit knows of a metric, of each attribute or pair of facets.
+@dataclass(frozen=True)
+class Level:
+    """What an audit knows of a metric, of an attribute or a pair of facets.
 
-    Args:
-        rows: Those of a compressed variant.
-        metric: The metric, as rules name it.
-
-    Yields:
-        Rows by what they are: `mean` over the models, or the number of the labels, which no model
-        moves; `dense`, the same of the dense models; and `member 0` and so on, whose intervals
-        speak of another test set.
+    Attributes:
+        attribute: The attribute.
+        group: Key of the group that it is called by.
+        where: The number, in words.
+        mean: The mean over the models, or the number of the labels, which no model moves.
+        dense: The same of the dense models; None for labels.
+        members: The number of every model; their intervals speak of another test set.
     """
-    scale: Any = "ratio" if metric == "clarify.DI" else "identity"
-    measure = _of_clarify if metric.startswith("clarify.") else _of_fairness
-    for attribute, group, where, numbers, members in measure(rows, metric):
-        n = numbers["mean"].n
-        for member, (value, se) in enumerate(members):
-            alone = undefined("interval not estimable", value=known(value), n=n, members=1)
-            if (error := known(se)) > 0:
-                alone = Estimate.on_scale(
-                    known(value), error, max(n - 1, 1), n=n, members=1, scale=scale
-                )
-            numbers[f"member {member}"] = Quantity.of(alone)
-        place = partial(
-            Row, variant=rows.variant, metric=metric, group=group,
-            facts={"attribute": attribute, "where": where},
-        )  # fmt: skip
-        yield {what: place(what=what, number=number) for what, number in numbers.items()}
+
+    attribute: str
+    group: str
+    where: str
+    mean: Estimate
+    dense: Estimate | None
+    members: Sequence[Estimate]
+
+
+def level_questions(rows: AuditRows, rule: LevelRule) -> Iterator[Question]:
+    """Ask of each attribute whether a metric keeps each limit of a rule."""
+    measure = _of_clarify if rule.metric.startswith("clarify.") else _of_fairness
+    limits: list[tuple[Side, float | None]] = [("at least", rule.min), ("at most", rule.max)]
+    for level in measure(rows, rule.metric):
+        if level.attribute in (rule.attributes or [level.attribute]):
+            for side, limit in limits:
+                if limit is not None:
+                    yield _question(rule, level, side, limit)
+
+
+def _members(
+    values: Sequence[float | None], se: Sequence[float | None], n: int, scale: Any
+) -> list[Estimate]:
+    return [
+        Estimate.on_scale(
+            known(value), known(error), max(n - 1, 1), n=n, members=1, scale=scale
+        )
+        if known(error) > 0
+        else undefined("interval not estimable", value=known(value), n=n, members=1)
+        for value, error in zip(values, se, strict=True)
+    ]  # fmt: skip
 
 
 def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Level]:
-    names, name = rows.names, metric.partition(".")[2]
-    what = "data.value" if metric in OF_LABELS else "variants.compressed"
+    names, name, of_labels = rows.names, metric.partition(".")[2], metric in OF_LABELS
+    what = "data.value" if of_labels else "variants.compressed"
     members = {
-        (row.attribute, row.disadvantaged): zip(row.values, row.se, strict=True)
+        (row.attribute, row.disadvantaged): (row.values, row.se)
         for row in rows.audit.clarify.members.get(rows.variant, ())
         if row.metric == name
     }
     for at in rows.at("clarify", what):
-        row, mean = at[what], at[what].number
+        row, mean, dense = at[what], read_estimate(at[what].number), None
         if row.metric != name or row.fact("split") not in (None, "training"):
             continue
         attribute, low, high = map(row.fact, ("attribute", "disadvantaged", "advantaged"))
+        own = members.get((attribute, low), ((), ()))
+        scale = "ratio" if metric == "clarify.DI" else "identity"
+        alone = _members(*own, mean.n, scale)
+        if not of_labels:
+            if not alone and not math.isnan(mean.value):
+                mean = undefined(NOT_HELD.format(metric), n=mean.n, members=mean.members)
+            dense = read_estimate(at["variants.dense"].number)
         where = f"{metric} of {names.get(low, low)} against {names.get(high, high)}"
-        numbers = {"mean": mean}
-        if metric not in OF_LABELS:
-            if (attribute, low) not in members and mean.value is not None:
-                lost = undefined(NOT_HELD.format(metric), n=mean.n, members=mean.members)
-                numbers = {"mean": Quantity.of(lost)}
-            numbers["dense"] = at["variants.dense"].number
-        own = members.get((attribute, low), ())
-        yield attribute, low if parse_group_key(low) else high, where, numbers, own
+        yield Level(attribute, low if parse_group_key(low) else high, where, mean, dense, alone)
 
 
 def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Level]:
@@ -94,16 +106,16 @@ def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Level]:
             row = at.get("mean")  # a class has only its spread
             if row is None or row.metric != metric.partition(".")[2]:
                 continue
-            attribute = row.fact("attribute")
+            attribute, n = row.fact("attribute"), audit.examples.clusters
             values, se = ([known(one) for one in own] for own in (row.models, row.models_se))
             reason = row.undefined or _no_error(audit, metric, attribute)
-            mean = mean_of_runs(values, se, n=audit.examples.clusters, reason=reason)
+            mean = mean_of_runs(values, se, n=n, reason=reason)
             if variant == "dense":
-                of_dense[attribute] = {"dense": Quantity.of(mean)}
+                of_dense[attribute] = mean
                 continue
-            numbers = {"mean": Quantity.of(mean)} | of_dense.get(attribute, {})
-            own = zip(values, se, strict=True)
-            yield attribute, "all", f"{metric} of {attribute}", numbers, own
+            own = _members(values, se, mean.n, "identity")
+            where = f"{metric} of {attribute}"
+            yield Level(attribute, "all", where, mean, of_dense.get(attribute), own)
 
 
 def _no_error(audit: Audit, metric: str, attribute: str) -> str:
@@ -119,25 +131,17 @@ def _no_error(audit: Audit, metric: str, attribute: str) -> str:
     return NOT_HELD.format(f"the error of {metric}")
 
 
-def level_questions(rule: LevelRule, at: At) -> list[Question]:
-    """Ask whether the numbers of an address keep each limit of a rule."""
-    limits: list[tuple[Side, float | None]] = [("at least", rule.min), ("at most", rule.max)]
-    return [_question(rule, at, side, limit) for side, limit in limits if limit is not None]
-
-
-def _question(rule: LevelRule, at: At, side: Side, limit: float) -> Question:
-    row, of_labels = at["mean"], rule.metric in OF_LABELS
+def _question(rule: LevelRule, level: Level, side: Side, limit: float) -> Question:
+    of_labels = rule.metric in OF_LABELS
     # Chance lifts absolute differences in both directions.
     lifted = rule.metric.startswith("fairness.")
     ends = (0.0, 1.0) if lifted else (-math.inf, math.inf)
-    numbers = {what: read_estimate(one.number) for what, one in at.items()}
-    mean, dense = numbers.pop("mean"), numbers.pop("dense", None)
-    k, single = len(numbers), rule.of == "every_member" and not of_labels
+    mean, members = level.mean, level.members
+    k, single = len(members), rule.of == "every_member" and not of_labels
     bound = partial(Bound, "level", limit=limit, side=side, ends=ends)
     looks = (2 if single and k > 1 else 1) * (1 + lifted)
     whole = bound(mean, subject=f"the mean of {k} model{'' if k == 1 else 's'}", tries=looks)
-    spread = spread_of([one.value for one in numbers.values()], mean, single=single)
-    own = [bound(one, subject=what, tries=k * looks) for what, one in numbers.items()]
+    spread = spread_of([one.value for one in members], mean, single=single)
     harms, clears, worst, outside, counted = [whole], [], None, "", None
     if of_labels:
         harms = []
@@ -145,6 +149,7 @@ def _question(rule: LevelRule, at: At, side: Side, limit: float) -> Question:
             value = replace(mean, low=math.nan, high=math.nan, note="counted, not estimated")
             counted = bound(value, subject="the training data")
     elif single:
+        own = [bound(m, subject=f"member {i}", tries=k * looks) for i, m in enumerate(members)]
         harms += own if k > 1 else []
         defined = [one for one in own if not math.isnan(one.estimate.value)]
         nearest = min if side == "at least" else max
@@ -163,19 +168,19 @@ def _question(rule: LevelRule, at: At, side: Side, limit: float) -> Question:
     elif not clears and not of_labels:
         few = few_runs(k) and f"{few_runs(k)}; train at least {FEWEST_RUNS} models, better 16"
         reason = reason or few or "a ratio of 0 in one of the models leaves no interval"
-    where = row.fact("where")
+    where = level.where
     if rule.min is not None and rule.max is not None:
         where += " (min)" if side == "at least" else " (max)"
-    level = LevelTest(
-        attribute=row.fact("attribute"), side=side, limit=limit, neutral=neutral(rule.metric),
+    held = LevelTest(
+        attribute=level.attribute, side=side, limit=limit, neutral=neutral(rule.metric),
         of="labels" if of_labels else rule.of, next_runs=rule.next_runs if single else 0,
         mean=Quantity.of(whole.clipped(mean)),
         worst_member="" if worst is None else worst.subject,
         worst=None if worst is None else Quantity.of(worst.estimate),
-        dense=None if dense is None else Quantity.of(whole.clipped(dense)),
+        dense=None if level.dense is None else Quantity.of(whole.clipped(level.dense)),
     )  # fmt: skip
     return Question(
-        unanswered(rule.id, rule.metric, where, group=row.group, level=level),
+        unanswered(rule.id, rule.metric, where, group=level.group, level=held),
         tuple(harms), () if outside else tuple(clears),
         replace(mean, members=k, events=math.nan), mean.events, reason, counted=counted,
     )  # fmt: skip
@@ -201,12 +206,10 @@ def mean_of_runs(values: Sequence[float], se: Sequence[float], *, n: int, reason
     value, single = float(np.mean(values)), float(np.mean(se)) if se else math.nan
     if math.isnan(value) or not single >= 0:
         return undefined(reason or "undefined", value=value, n=n, members=k)
-    runs = float(np.var(values, ddof=1)) / k if k >= FEWEST_RUNS else 0.0
-    total = runs + single**2
+    runs = [(float(np.var(values, ddof=1)) / k, k - 1)] if k >= FEWEST_RUNS else []
+    total, df = satterthwaite([*runs, (single**2, max(n - 1, 1))])
     if total == 0:
         return undefined("nothing varies", value=value, n=n, members=k)
-    pieces = runs**2 / (k - 1) if runs else 0.0
-    df = total**2 / (pieces + single**4 / max(n - 1, 1))
     return Estimate.on_scale(value, math.sqrt(total), df, n=n, members=k, note=few_runs(k))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scotoma.audit.base import Quantity
 from scotoma.audit.gate import DecidingInterval, Margins, TestResult
 from scotoma.audit.groups import RATE_NAMES
-from scotoma.numbers import Estimate, Variance
+from scotoma.numbers import Estimate, Variance, satterthwaite
 from scotoma.verdict.evidence import Rise
 
 Kind = Literal["relative", "absolute", "score", "level"]
@@ -46,10 +46,7 @@ class LevelSpread:
         (0.000425, 15)
         """
         own = self.runs * (self.single + 1 / members)
-        total = own + self.examples
-        pieces = own**2 / (members - 1) + self.examples**2 / self.examples_df
-        with np.errstate(divide="ignore"):
-            return total, np.divide(total**2, pieces)
+        return satterthwaite([(own, members - 1), (self.examples, self.examples_df)])
 
 
 @dataclass(frozen=True)

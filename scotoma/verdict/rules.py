@@ -7,7 +7,7 @@ too little to be judged (`margins` says how little), and what to say where the a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scotoma.answers.group_keys import parse_group_key
@@ -35,13 +35,14 @@ from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
 from scotoma.verdict.evidence import AuditRows, Rise, known
-from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions, level_rows
+from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions
 from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question, rise_question, unanswered
 from scotoma.verdict.since_previous import EXCESS, Before
 
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
 UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"
+NO_SLICES = "the audit measured no slices"
 NO_PICTURES = (
     "the audit ran no model on corrupted pictures; add robustness to its configuration, and repeat "
     "the whole audit"
@@ -105,7 +106,7 @@ class Asking:
         return limits.relative, limits.absolute
 
 
-def _ask_rise(asking: Asking, kind: RuleKind, at: At) -> list[Question]:
+def _ask_rise(asking: Asking, kind: RuleKind, at: At) -> Question:
     row, (relative, absolute) = at[kind.whats["absolute"]], asking.margins
     change = Rise.of(at, kind.whats)
     change = change.negated() if kind.turned(asking) else change
@@ -118,14 +119,22 @@ def _ask_rise(asking: Asking, kind: RuleKind, at: At) -> list[Question]:
         widest = max((relative or 0.0) * rate, absolute or 0.0)
         if not asking.must(row.group):
             small = why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
-    return [
-        rise_question(
-            asking.rule.id, asking.rule.metric, kind.words(asking, row), change,
-            Margins(relative=relative, absolute=absolute, clearing=clearing),
-            min_events=asking.rules.min.effective_events, group=row.group or "all",
-            class_name=row.class_name, not_judged=small, too_small=bool(small),
-        )
-    ]  # fmt: skip
+    return rise_question(
+        asking.rule.id, asking.rule.metric, kind.words(asking, row), change,
+        Margins(relative=relative, absolute=absolute, clearing=clearing),
+        min_events=asking.rules.min.effective_events, group=row.group or "all",
+        class_name=row.class_name, not_judged=small, too_small=bool(small),
+    )  # fmt: skip
+
+
+def _asked(asking: Asking, kind: RuleKind) -> list[Question]:
+    return [_ask_rise(asking, kind, at) for at in _chosen(asking, kind)]
+
+
+def _chosen(asking: Asking, kind: RuleKind) -> list[At]:
+    what = kind.whats["absolute"]
+    ats = asking.rows.at(kind.rows, what) if isinstance(kind.rows, str) else kind.rows(asking)
+    return [at for at in ats if kind.asks(asking, at[what])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +146,6 @@ class RuleKind:
         whats: Which rows of an address are the evidence.
         words: Name the number.
         asks: Whether the rule asks about an address.
-        ask: Hold the numbers of an address against the margins or limits of the rule.
         turned: Whether a fall is harm.
         sampled: Dense rate that a PASS is sure of up to sampling, and its n; None for no such rate.
         finest: Whether a PASS has to rule out that sampling margin too.
@@ -145,16 +153,13 @@ class RuleKind:
         few: What to say of fewer.
         nothing: Say why the audit has nothing of the kind; None asks nothing then.
         label: What it asks about, where the audit has nothing.
-        refused: Say why the numbers that it has are not judged; empty where they are.
-        instead: What is asked where there is no such address.
-        together: Judge all addresses by one question more.
+        own: Ask, with the numbers of the audit.
     """
 
-    rows: str | Callable[[Asking], Iterable[At]]
-    whats: Mapping[str, str]
+    rows: str | Callable[[Asking], Iterable[At]] = ""
+    whats: Mapping[str, str] = field(default_factory=dict)
     words: Callable[[Asking, Row], str] = lambda asking, row: str(row.fact("where"))
     asks: Callable[[Asking, Row], bool] = Asking.asks
-    ask: Callable[[Asking, RuleKind, At], list[Question]] = _ask_rise
     turned: Callable[[Asking], bool] = lambda asking: False
     sampled: Callable[[At, Rise], tuple[float, int]] | None = None
     finest: bool = True
@@ -164,9 +169,7 @@ class RuleKind:
     label: Callable[[Asking], str] = lambda asking: RATE_NAMES.get(
         asking.rule.metric, asking.rule.metric
     )
-    refused: Callable[[Asking], str] = lambda asking: ""
-    instead: RuleKind | None = None
-    together: Callable[[Asking, list[At], list[Question]], list[Question]] | None = None
+    own: Callable[[Asking, RuleKind], list[Question]] = _asked
 
 
 def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -> list[Question]:
@@ -196,25 +199,12 @@ def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -
 def _of_rule(asking: Asking) -> list[Question]:
     kind = KINDS[type(asking.rule)]
     kind = kind if isinstance(kind, RuleKind) else kind(asking)
-    why: str | None = kind.refused(asking)
-    if not why:
-        if own := _asked(asking, kind):
-            return own
-        why = kind.nothing(asking)
-    if why is None:
+    if own := kind.own(asking, kind):
+        return own
+    if (why := kind.nothing(asking)) is None:
         return []
     test = unanswered(asking.rule.id, asking.rule.metric, kind.label(asking))
     return [Question(test, reason=why, not_judged=why if why == ANSWERED else "")]
-
-
-def _asked(asking: Asking, kind: RuleKind) -> list[Question]:
-    what = kind.whats["absolute"]
-    ats = asking.rows.at(kind.rows, what) if isinstance(kind.rows, str) else kind.rows(asking)
-    chosen = [at for at in ats if what in at and kind.asks(asking, at[what])]
-    if not chosen and kind.instead is not None:
-        return _asked(asking, kind.instead)
-    own = [one for at in chosen for one in kind.ask(asking, kind, at)]
-    return own if kind.together is None else kind.together(asking, chosen, own)
 
 
 # --- rates of groups and classes ------------------------------------------------------------------
@@ -266,17 +256,20 @@ CHANGED = RuleKind(
 # --- classes --------------------------------------------------------------------------------------
 
 
-def _with_spread(asking: Asking, chosen: list[At], own: list[Question]) -> list[Question]:
+def _with_spread(asking: Asking, kind: RuleKind) -> list[Question]:
     """Of more than 20 classes no single one has to be cleared, though each can fail.
 
     The spread of their true losses is judged instead, which is the first question.
     """
+    own = _asked(asking, kind)
     if len(own) <= MANY_CLASSES:
         return own
     together = f"judged with the other {len(own) - 1:,} classes by the spread of their losses"
     where = f"spread of the recall losses of {len(own):,} classes beyond accuracy's"
     rule, margins = asking.rule, Margins(relative=None, absolute=asking.rule.margin, clearing=None)
-    spread = rise_question(rule.id, rule.metric, where, Rise(_spread(chosen)), margins)
+    spread = rise_question(
+        rule.id, rule.metric, where, Rise(_spread(_chosen(asking, kind))), margins
+    )
     return [spread, *(replace(one, not_judged=together, too_small=False) for one in own)]
 
 
@@ -308,17 +301,23 @@ CLASSES = RuleKind(
     whats={"absolute": "beyond accuracy"},
     words=lambda asking, row: f"recall loss of class {row.class_name} beyond accuracy's",
     sampled=lambda at, change: (1 - known(at["dense"].number.value), change.absolute.n),
-    together=_with_spread,
+    own=_with_spread,
 )
 
 # --- slices, of errors or of scores, and means of scores ------------------------------------------
 
 
-def _unconfirmed(asking: Asking) -> str:
+def _no_slices(asking: Asking) -> str:
     search = asking.rows.audit.slices.get(asking.rows.variant)
     if search is None or search.settings.get("confirm", True):
-        return ""
+        return NO_SLICES
     return UNCONFIRMED.format(search.settings.get("mode"))
+
+
+def _sliced(asking: Asking, kind: RuleKind) -> list[Question]:
+    """Ask of the slices that other examples confirm; where none stands out, of all examples."""
+    unconfirmed = _no_slices(asking) != NO_SLICES
+    return [] if unconfirmed else _asked(asking, kind) or _asked(asking, NO_SLICE)
 
 
 def _number(asking: Asking) -> str:
@@ -343,15 +342,14 @@ NO_SLICE = RuleKind(
     whats={"absolute": "change"},
     words=lambda asking, row: f"{_number(asking)} of all examples, as no slice stands out",
     turned=_higher_is_better,
-    refused=_unconfirmed,
-    nothing=lambda asking: "the audit measured no slices",
+    nothing=_no_slices,
     label=_no_slices_of,
 )
 SLICES = replace(
     NO_SLICE,
     whats={"absolute": "slices.effect"},
     words=lambda asking, row: f"{_number(asking)} of slice {row.fact('text')}",
-    instead=NO_SLICE,
+    own=_sliced,
 )
 MEANS = RuleKind(
     rows="scores",
@@ -462,15 +460,8 @@ SINCE = RuleKind(
     ),
 )
 
-# --- levels ---------------------------------------------------------------------------------------
-
 LEVELS = RuleKind(
-    rows=lambda asking: level_rows(asking.rows, asking.rule.metric),
-    whats={"absolute": "mean"},
-    asks=lambda asking, row: (
-        row.fact("attribute") in (asking.rule.attributes or [row.fact("attribute")])
-    ),
-    ask=lambda asking, kind, at: level_questions(asking.rule, at),
+    own=lambda asking, kind: [*level_questions(asking.rows, asking.rule)],
     nothing=lambda asking: NO_ATTRIBUTES,
 )
 

@@ -20,7 +20,7 @@ from scotoma.audit.document import DENSE
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules
 from scotoma.config.gate_changes import SincePreviousRule
-from scotoma.numbers import Estimate, holm, undefined
+from scotoma.numbers import Estimate, holm, satterthwaite, undefined
 from scotoma.verdict.evidence import read_estimate
 
 Word = Literal["better", "worse", "undecided"]
@@ -81,14 +81,12 @@ def rise_since(before: Estimate, after: Estimate) -> Estimate:
         "members": min(before.members, after.members),
         "events": after.events,  # what has become worse carries the harm
     }
-    variances = [_variance(estimate) for estimate in (before, after)]
-    total = sum(variances)
+    total, df = satterthwaite(
+        (_variance(one), math.inf if math.isnan(one.df) else one.df) for one in (before, after)
+    )
     if math.isnan(value) or math.isnan(total) or not total > 0:
         reason = before.reason and f"previous audit: {before.reason}"
         return undefined(reason or after.reason or "nothing varies", value=value, **rests)
-    free = [math.inf if math.isnan(one.df) else one.df for one in (before, after)]
-    df_part = sum(own**2 / df for own, df in zip(variances, free, strict=True))
-    df = total**2 / df_part if df_part else math.inf
     return Estimate.on_scale(value, math.sqrt(total), df, level=after.level, **rests)
 
 
