@@ -23,7 +23,7 @@ from scotoma.config import load_config
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.run import Run
 from scotoma.steps.planted import PLANTED, self_test
-from scotoma.verdict.two_audits import Difference
+from scotoma.verdict.since_previous import Change
 from scotoma.verdict.two_audits import compare_audits as compare_finished
 from tests.commands import measured, scotoma
 from tests.external_predictions import CONFIG, audited, said, write
@@ -106,7 +106,7 @@ def test_a_folder_that_is_no_run_is_refused(first: Run, tmp_path: Path) -> None:
 # --- compare ------------------------------------------------------------------------------------
 
 
-def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
+def compare_audits(first: Run, second: Run) -> tuple[list[Change], dict[str, Any]]:
     return compare_finished(FinishedAudit(first), FinishedAudit(second))
 
 

@@ -6,28 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Count, Flag, Number, Part, Quantity
+from scotoma.audit.base import Count, Flag, Number, Part, Row
 from scotoma.audit.document import Audit, Fingerprint, LabelNames
-from scotoma.audit.groups import Rate
 
-
-class VariantName(Part):
-    """A variant."""
-
-    name: str = Field(description="Its name.")
-
-
-class ComparedExcess(Part):
-    """CIEs beyond what seeds produce."""
-
-    votes: Count = Field(description="Members a side that it compares.")
-    excess: Quantity = Field(description="The excess, a fraction of the examples.")
-
-
-class ComparedDivergence(Part):
-    """Which examples a variant changes."""
-
-    cie: ComparedExcess = Field(description="Of its CIEs the excess.")
+EXCESS = "cie_share_excess"
 
 
 class Comparable(Part):
@@ -40,14 +22,15 @@ class Comparable(Part):
     )
     scope: Literal["population", "shipped"] = Field(description="What its intervals speak of.")
     examples: LabelNames = Field(description="Its labels.")
-    variants: tuple[VariantName, ...] = Field(description="Its variants.")
-    subgroups: dict[str, tuple[Rate, ...]] = Field(description="Rates of groups, by variant.")
-    divergence: dict[str, ComparedDivergence] = Field(description="CIE excess, by variant.")
+    variants: tuple[str, ...] = Field(description="Its variants, the dense one first.")
+    votes: dict[str, Count] = Field(
+        description="Members a side that the CIE excess compares, by variant."
+    )
+    rows: tuple[Row, ...] = Field(description="Rates of groups, and CIE excess, of each variant.")
 
     def same_inputs(self, other: Comparable) -> bool:
         """Whether all compressed variants that both have rest on the same inputs."""
-        own, others = ({one.name for one in audit.variants[1:]} for audit in (self, other))
-        both = own & others
+        both = {*self.variants[1:]} & {*other.variants[1:]}
         return bool(both) and all(
             self.fingerprint.same_inputs(other.fingerprint, name) for name in both
         )
@@ -55,40 +38,36 @@ class Comparable(Part):
     @classmethod
     def of(cls, audit: Audit) -> Comparable:
         """Pick these parts of an audit."""
+        dense = audit.dense.name
+        first = next(iter(audit.subgroups.values()), ())  # without labels there are no rates
+        rates = [(dense, row.dense, row) for row in first]
+        rates += [
+            (name, row.compressed, row) for name, own in audit.subgroups.items() for row in own
+        ]
+        rows = [
+            Row(variant=name, metric=row.metric, group=row.group, what="rate", number=number)
+            for name, number, row in rates
+            if row.class_name is None  # no other is compared
+        ]
+        for name, own in audit.divergence.items() if audit.scope != "shipped" else ():
+            excess = own.cie.excess  # flips of one model have no floor
+            rows.append(Row(variant=name, metric=EXCESS, group="all", what="excess", number=excess))
         return cls(
             config_sha256=audit.config_sha256,
             dataset_sha256=audit.examples.dataset_sha256,
             fingerprint=audit.fingerprint,
             scope=audit.scope,
             examples=LabelNames(classes=audit.examples.classes, positive=audit.examples.positive),
-            variants=tuple(VariantName(name=variant.name) for variant in audit.variants),
-            subgroups={
-                name: tuple(
-                    Rate(
-                        group=row.group,
-                        metric=row.metric,
-                        class_name=row.class_name,
-                        dense=row.dense,
-                        compressed=row.compressed,
-                    )
-                    for row in rows
-                    if row.class_name is None  # no other is compared
-                )
-                for name, rows in audit.subgroups.items()
-            },
-            divergence={
-                name: ComparedDivergence(
-                    cie=ComparedExcess(votes=row.cie.votes, excess=row.cie.excess)
-                )
-                for name, row in audit.divergence.items()
-            },
+            variants=tuple(variant.name for variant in audit.variants),
+            votes={name: own.cie.votes for name, own in audit.divergence.items()},
+            rows=tuple(rows),
         )
 
 
 class PreviousAudit(Part):
     """The audit before this one, as the run's folder keeps it."""
 
-    version: Literal[2] = Field(2, description="Version of this format.")
+    version: Literal[3] = Field(3, description="Version of this format.")
     audit: Comparable | None = Field(description="The audit; null where there is none.")
     of: str = Field("", description="Its place, or its run in MLflow.")
     sha256: str = Field("", description="SHA-256 of its audit.json.")

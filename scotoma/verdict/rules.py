@@ -14,6 +14,7 @@ from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit.base import At, Row
 from scotoma.audit.gate import Margins
 from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.previous import EXCESS
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config.gate import GateRules, Rule
 from scotoma.config.gate_changes import (
@@ -38,7 +39,7 @@ from scotoma.verdict.evidence import AuditRows, Rise, known
 from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions
 from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question, rise_question, unanswered
-from scotoma.verdict.since_previous import EXCESS, Before
+from scotoma.verdict.since_previous import Before
 
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
 UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"
@@ -60,13 +61,13 @@ class Asking:
         rows: The rows of the audit.
         rule: The rule.
         rules: The gate.
-        before: The audit beside the one before it; None where none was named.
+        before: The audit beside the one before it.
     """
 
     rows: AuditRows
     rule: Any
     rules: GateRules
-    before: Before | None
+    before: Before
 
     def asks(self, row: Row) -> bool:
         """Whether the rule asks about an address, by what it says of groups and classes."""
@@ -193,6 +194,7 @@ def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -
     refuse_rules_of_other_kind(rules, scored=audit.scores is not None)
     if not audit.labelled and audit.scores is None:
         refuse_rules_about_labels(rules)
+    before = before or Before.of(audit, None)
     return [one for rule in rules.rules for one in _of_rule(Asking(rows, rule, rules, before))]
 
 
@@ -450,15 +452,15 @@ def _since_words(asking: Asking, row: Row) -> str:
 
 
 SINCE = RuleKind(
-    rows=lambda asking: asking.before.rows(asking.rows.variant) if asking.before else (),
+    rows=lambda asking: asking.before.rows(asking.rows.variant),
     whats={"absolute": "change"},
     asks=_asks_since,
     words=_since_words,
-    nothing=lambda asking: asking.before.nothing(asking.rows.variant) if asking.before else None,
-    label=lambda asking: (
-        asking.before.label(asking.rows.variant) if asking.before else asking.rule.metric
-    ),
+    nothing=lambda asking: asking.before.nothing(asking.rows.variant),
+    label=lambda asking: asking.before.label(asking.rows.variant),
 )
+
+# --- levels ---------------------------------------------------------------------------------------
 
 LEVELS = RuleKind(
     own=lambda asking, kind: [*level_questions(asking.rows, asking.rule)],

@@ -10,21 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from scotoma.audit import Audit, Quantity
-from scotoma.audit.base import At, Row, by_address
+from scotoma.audit.base import At, Row
 from scotoma.audit.document import DENSE
-from scotoma.audit.previous import Comparable, PreviousAudit
+from scotoma.audit.previous import EXCESS, Comparable, PreviousAudit
 from scotoma.config.gate import GateRules
 from scotoma.config.gate_changes import SincePreviousRule
 from scotoma.numbers import Estimate, holm, satterthwaite, undefined
 from scotoma.verdict.evidence import read_estimate
 
 Word = Literal["better", "worse", "undecided"]
-EXCESS = "cie_share_excess"
 REPEATED = (
     "the previous audit rests on the same examples and answers; name the audit before it with "
     "--previous"
@@ -36,18 +36,26 @@ class Change:
     """One number of one variant in two audits.
 
     Attributes:
+        variant: The variant.
         metric: `error`, `fpr`, `fnr` or `cie_share_excess`.
         group: Key of the group; `all` for all examples.
         before: The number in the earlier audit, a fraction.
         after: The number in the later one.
         change: after - before, with the uncertainty of both.
+        p: Two-sided p-value of no change; nan where there is none.
+        p_adjusted: The same, adjusted by Holm over all changes.
+        verdict: `better`, `worse` or `undecided`.
     """
 
+    variant: str
     metric: str
     group: str
     before: Estimate
     after: Estimate
     change: Estimate
+    p: float = math.nan
+    p_adjusted: float = math.nan
+    verdict: Word = "undecided"
 
 
 def rise_since(before: Estimate, after: Estimate) -> Estimate:
@@ -123,13 +131,11 @@ class Before:
         before = self.compared_with(variant)
         if before is None or _unlike(before, self.audit, variant):
             return []
-        return by_address(
-            Row(
-                variant=variant, metric=one.metric, group=one.group, what="change",
-                number=Quantity.of(one.change),
-            )
-            for one in changes(before, self.audit, variant)
-        )  # fmt: skip
+        place = partial(Row, variant=variant, what="change")
+        return [
+            {"change": place(metric=c.metric, group=c.group, number=Quantity.of(c.change))}
+            for c in changes(before, self.audit, variant)
+        ]
 
     def nothing(self, variant: str) -> str | None:
         """Say why an audit that was named cannot be compared with; None where none can be had."""
@@ -163,7 +169,7 @@ class Before:
             yield from self._not_compared(variant)
         if not before.dataset_sha256 or before.dataset_sha256 != after.dataset_sha256:
             return
-        for variant in [name for name in after.subgroups if name in before.subgroups]:
+        for variant in [name for name in after.variants[1:] if name in before.variants]:
             was, now = (_fewest_models(audit, variant) for audit in (before, after))
             if 0 < was < now:
                 noun = "model" if was == 1 else "models"
@@ -206,7 +212,7 @@ def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]
     if _other_excess(before, after, variant):
         earlier.pop((EXCESS, "all"), None)
     return [
-        Change(*key, earlier[key], number, rise_since(earlier[key], number))
+        Change(variant, *key, earlier[key], number, rise_since(earlier[key], number))
         for key, number in later.items()
         if key in earlier
     ]
@@ -244,7 +250,7 @@ def judged(estimates: Sequence[Estimate], alpha: float) -> list[tuple[float, flo
 
 def _unlike(before: Comparable, after: Comparable, variant: str) -> str:
     """Say why the previous audit tells nothing about a variant; empty where it does."""
-    if variant not in [one.name for one in before.variants]:
+    if variant not in before.variants:
         return "it was not among its variants"
     if before.examples != after.examples:
         return "its classes or its positive class differ"
@@ -257,7 +263,7 @@ def _other_excess(before: Comparable, after: Comparable, variant: str) -> str:
         return ""
     if before.scope == "shipped":
         return "which has one model a variant"
-    earlier, later = (audit.divergence[variant].cie.votes for audit in (before, after))
+    earlier, later = (audit.votes[variant] for audit in (before, after))
     if earlier == later:
         return ""
     noun = "vote" if earlier == 1 else "votes"
@@ -266,23 +272,18 @@ def _other_excess(before: Comparable, after: Comparable, variant: str) -> str:
 
 def _fewest_models(audit: Comparable, variant: str) -> int:
     """Models of the smaller population that a variant's rates rest on; 0 where it has no rates."""
-    rates = [rate for row in audit.subgroups[variant] for rate in (row.dense, row.compressed)]
+    own = variant, DENSE
+    rates = [row.number for row in audit.rows if row.variant in own and row.metric != EXCESS]
     return min((rate.members for rate in rates), default=0)
 
 
 def _numbers(audit: Comparable, variant: str) -> dict[tuple[str, str], Estimate]:
     """Collect numbers by metric and group: the rates of a population, and its CIE excess."""
-    dense = variant == DENSE
-    # Without labels there are no rates.
-    rows = next(iter(audit.subgroups.values()), ()) if dense else audit.subgroups.get(variant, ())
-    numbers: dict[tuple[str, str], Estimate] = {
-        (row.metric, row.group): read_estimate(row.dense if dense else row.compressed)
-        for row in rows
-        if row.class_name is None
+    return {
+        (row.metric or "", row.group or ""): read_estimate(row.number)
+        for row in audit.rows
+        if row.variant == variant
     }
-    if not dense and audit.scope != "shipped":  # whose flips have no floor
-        numbers[EXCESS, "all"] = read_estimate(audit.divergence[variant].cie.excess)
-    return numbers
 
 
 def _variance(estimate: Estimate) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scotoma.bias.counting import metrics
 from scotoma.bias.subgroup import change_list
 from scotoma.document import Cell, Column, Document, Section, Table, show
 from scotoma.errors import DataError
-from scotoma.numbers import FEW_RUNS, ChangeEvidence, Estimate, few_runs
+from scotoma.numbers import FEW_RUNS, ChangeEvidence, few_runs
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.verdict.section import variant_cells, variant_columns
 from scotoma.verdict.since_previous import Change, changes, judged
@@ -31,33 +31,6 @@ CAPTIONS = {
     "undecided": "Undecided, the widest change that cannot be excluded first",
 }
 MOST_UNDECIDED = 5  # rows shown
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One rate of one variant in two audits.
-
-    Attributes:
-        variant: The variant.
-        metric: `error`, `fpr` or `fnr`; without shared examples `cie_share_excess` too.
-        group: Name of the group.
-        before: The rate in the first run, a fraction.
-        after: The rate in the second run, a fraction.
-        change: after - before, with its pointwise interval.
-        p: Two-sided p-value of no change; nan where there is none.
-        p_adjusted: The same, adjusted by Holm over the whole table.
-        verdict: `better`, `worse` or `undecided`.
-    """
-
-    variant: str
-    metric: str
-    group: str
-    before: Estimate
-    after: Estimate
-    change: Estimate
-    p: float
-    p_adjusted: float
-    verdict: str
 
 
 def audit_difference(
@@ -112,7 +85,7 @@ def audit_difference(
 
 def compare_audits(
     first: FinishedAudit, second: FinishedAudit
-) -> tuple[list[Difference], dict[str, Any]]:
+) -> tuple[list[Change], dict[str, Any]]:
     """Compare every rate of every variant that two audits share, on the examples that both have.
 
     Both populations are asked the same examples, so that the change is tested as that between a
@@ -147,7 +120,7 @@ def compare_audits(
         places = [[rows[example] for example in ids] for rows in where]
         differences = list(_on_shared(audits, places, pairs))
     else:
-        differences = list(_on_their_own(audits, [a for a, b in pairs if a == b]))
+        differences = _on_their_own(audits, [a for a, b in pairs if a == b])
     if not labelled:
         notes.append(f"{NO_LABELS}: only CIE excesses are compared")
         if not differences:
@@ -155,10 +128,10 @@ def compare_audits(
                 f"{NO_LABELS}, and fewer than 5 models a side have no CIE excess to compare; "
                 "compare labelled audits, or audits of 5 models"
             )
-    words = judged([change.change for _, change in differences], ALPHA)
+    words = judged([one.change for one in differences], ALPHA)
     rows = [
-        Difference(name, c.metric, c.group, c.before, c.after, c.change, *word)
-        for (name, c), word in zip(differences, words, strict=True)
+        replace(one, p=p, p_adjusted=adjusted, verdict=word)
+        for one, (p, adjusted, word) in zip(differences, words, strict=True)
     ]
     return rows, {
         "examples": len(ids), "classes": first.test.classes, "level": LEVEL, "alpha": ALPHA,
@@ -203,8 +176,8 @@ def _notes(audits: Two, shared: int, pairs: list[tuple[str, str]]) -> list[str]:
 
 def _on_shared(
     audits: Two, places: list[list[int]], pairs: list[tuple[str, str]]
-) -> Iterator[tuple[str, Change]]:
-    """Variant and change of each rate, example by example."""
+) -> Iterator[Change]:
+    """The change of each rate, example by example."""
     tests = [
         replace(one.test, table=one.test.table[rows])
         for one, rows in zip(audits, places, strict=True)
@@ -231,16 +204,18 @@ def _on_shared(
         of_all = {e: kind for e, kind in kinds if kind.class_id is None}  # classes may be many
         own = list(of_all.values())
         for row in change_list(known.take(np.s_[:, list(of_all)]), groups.names, own, LEVEL):
-            change = Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
-            yield _both(pair[0], dict([pair])), change
+            name = _both(pair[0], dict([pair]))
+            yield Change(name, row.metric, row.group, row.dense, row.compressed, row.absolute)
 
 
-def _on_their_own(audits: Two, names: list[str]) -> Iterator[tuple[str, Change]]:
-    """Variant and change of each number, from what each audit has found."""
+def _on_their_own(audits: Two, names: list[str]) -> list[Change]:
+    """The change of each number, from what each audit has found."""
     before, after = (Comparable.of(one.audit) for one in audits)
-    for name in names:
-        for row in changes(before, after, name):
-            yield name, replace(row, group=audits[1].audit.group_names[row.group])
+    return [
+        replace(row, group=audits[1].audit.group_names[row.group])
+        for name in names
+        for row in changes(before, after, name)
+    ]
 
 
 def changed_verdicts(
@@ -264,7 +239,7 @@ def changed_verdicts(
     ]
 
 
-def _rates(word: str, rows: Sequence[Difference]) -> Table:
+def _rates(word: str, rows: Sequence[Change]) -> Table:
     judged = [row for row in rows if row.verdict == word]
     if word == "undecided":
         judged.sort(key=lambda row: -math.inf if math.isnan(row.change.high) else row.change.high,
