@@ -13,8 +13,6 @@ from scotoma import storage
 from scotoma.config.recipe import Recipe
 from scotoma.config.sheet import Says
 from scotoma.datasets.coco_labels import GENDER
-from scotoma.datasets.image_files import SUFFIXES, image_files, read_images
-from scotoma.datasets.join import join_images, spelled_as_files
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.sources.contract import (
@@ -89,33 +87,17 @@ class AnnotatedSource(ImageFiles):
         ]
         self._refuse_other_columns(*map(set, (part.columns for part in parts)))
         table = self.joined(pl.concat(parts, how="vertical_relaxed"), config.limits)
-        folder = self.image_folder()
-        files, _ = image_files(folder, table["example_id"].to_list(), "the annotations")
-        table, respelled = spelled_as_files(table, "example_id", files)
-        everyone = table["example_id"].to_list()
-        notes: tuple[str, ...] = ()
-        if self.one_gender:
-            table, notes = self._of_one_gender(table)
-        names, named, below = table["example_id"].to_list(), {*everyone}, self.folders_of_images()
-        pictures = [
-            name
-            for name in files
-            if name in named or (name.lower().endswith(SUFFIXES) and name.startswith(below))
-        ]
-        join = join_images(names, pictures, elsewhere=everyone, respelled=respelled)
-        if images:
-            if complaint := join.complaint(self.annotations(), folder):
-                raise DataError(complaint)
-            table = table.with_columns(read_images(folder, names))
-        return SourceTable(table, self.annotations(), join, notes)
+        audited, notes = self._of_one_gender(table)
+        return self.with_files(
+            table, self.annotations(), audited, images=images, below=self.folders_of_images(),
+            notes=notes,
+        )  # fmt: skip
 
-    def named_files(
-        self, names: list[str], remark: str
-    ) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
+    def named_files(self, names: list[str]) -> dict[str, storage.StampedFiles]:
         below = posixpath.relpath(self.image_folder(), self.data)
         pictures = [posixpath.normpath(posixpath.join(below, name)) for name in names]
         own = (*self.annotation_files(), *dict.fromkeys(pictures))
-        return {"data": storage.StampedFiles(self.data, own)}, {"data": remark}
+        return {"data": storage.StampedFiles(self.data, own)}
 
     def _refuse_other_columns(self, train: set[str], test: set[str]) -> None:
         """Refuse a category that only one of the splits knows."""
@@ -128,21 +110,22 @@ class AnnotatedSource(ImageFiles):
                 "export both alike"
             )
 
-    def _of_one_gender(self, table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-        """Keep images that name one gender, and say how many do not."""
+    def _of_one_gender(self, table: pl.DataFrame) -> tuple[pl.Expr | bool, tuple[str, ...]]:
+        """Which images name one gender, and how many do not; all, where that is not asked."""
+        if not self.one_gender:
+            return True, ()
         if GENDER not in table.columns:
             raise DataError(
                 "source.one_gender reads captions, and there is no "
                 f"annotations/captions_{printable(self.train)}.json in {printable(self.data)}; "
                 "add the captions, or leave one_gender out"
             )
-        kept = table.filter(pl.col(GENDER).is_not_null())
-        if not (left := table.height - kept.height):
-            return kept, ()
-        return kept, (
-            f"{left:,} of {table.height:,} images name no gender, or women and men, and are left "
-            "out",
+        lost = table[GENDER].null_count()
+        note = (
+            f"{lost:,} of {table.height:,} images name no gender, or women and men, and are left "
+            "out"
         )
+        return pl.col(GENDER).is_not_null(), (note,) * bool(lost)
 
 
 def refuse_absent_annotations(place: str, rule: str) -> None:

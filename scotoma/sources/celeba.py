@@ -6,7 +6,7 @@ Each list may be a text file of the authors (`list_attr_celeba.txt`) or a table 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
@@ -14,8 +14,6 @@ from pydantic import Field
 
 from scotoma import storage
 from scotoma.config.recipe import Recipe
-from scotoma.datasets.image_files import image_files, read_images
-from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.sources.contract import (
@@ -37,6 +35,7 @@ ATTRIBUTES, PARTITION, IDENTITY = "list_attr_celeba", "list_eval_partition", "id
 PLACES = ("", "Anno/", "Eval/")
 # Mirrors have the folder twice.
 IMAGES = ("img_align_celeba/img_align_celeba", "img_align_celeba", "Img/img_align_celeba")
+SUFFIXES = (".txt", ".csv")
 SPLITS = {"0": "train", "1": "validation", "2": "test"}
 
 
@@ -57,94 +56,68 @@ class CelebaSource(ImageFiles):
         return image_size(self.size)
 
     def image_folder(self) -> str:
-        return image_folder(self.data, storage.list_files(self.data))
+        return storage.join(self.data, self._images())
+
+    def _images(self) -> str:
+        """The folder of the images, relative to `data`."""
+        for folder in IMAGES:
+            if storage.holds_files(storage.join(self.data, folder)):
+                return folder
+        names = storage.list_files(self.data)
+        packed = any(name.endswith("img_align_celeba.zip") for name in names)
+        raise DataError(
+            f"source.data {self.data} must hold img_align_celeba with the images; "
+            f"{'unpack img_align_celeba.zip' if packed else 'put the folder'} there"
+        )
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
-        table, join = load_celeba(self, needed_columns(config)[1], images=images)
-        return SourceTable(table, storage.join(self.data, ATTRIBUTES), join)
+        return self.read(needed_columns(config)[1], images=images)
 
-    def named_files(
-        self, names: list[str], remark: str
-    ) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
-        own = storage.StampedFiles(self.data, tuple(celeba_files(self.data, names)))
-        return {"data": own}, {"data": remark}
+    def read(self, wanted: Sequence[str] = (), *, images: bool = True) -> SourceTable:
+        """Read the attributes, the partition and the faces of its training and test images.
 
+        Args:
+            wanted: Columns that the audit needs; `identity` is read only if it is among them.
+            images: Whether to read the files. If not, rows without image are counted, not refused.
 
-def load_celeba(
-    source: CelebaSource, wanted: Sequence[str] = (), *, images: bool = True
-) -> tuple[pl.DataFrame, Join]:
-    """Read the attributes, the partition and the faces of its training and test images.
+        Returns:
+            One row an image of the training or test partition, in the order of the attributes'
+            list: `example_id` (name of the file), `split`, the attributes as -1 or 1, `identity`
+            if it is wanted, and `image` if `images` is set. Beside it how list and folder match.
 
-    Args:
-        source: Folder or `s3://` prefix.
-        wanted: Columns that the audit needs; `identity` is read only if it is among them.
-        images: Whether to read the files. If not, rows without image are counted, not refused.
+        Raises:
+            DataError: A list or an image is absent, a list does not fit, or lists differ.
+        """
+        place = self.data
+        files = _listed(place)
+        table = _attributes(place, _find(files, place, ATTRIBUTES))
+        pairs = {"split": PARTITION} | ({"identity": IDENTITY} if "identity" in wanted else {})
+        for column, stem in pairs.items():
+            values = _pairs(place, _find(files, place, stem), column)
+            table = _joined(table, values, storage.join(place, stem))
+        unknown = ~table["split"].is_in(list(SPLITS))
+        if unknown.any():
+            row = unknown.arg_max() or 0
+            raise DataError(
+                f"{storage.join(place, PARTITION)} must give each image 0 (training), 1 "
+                f"(validation) or 2 (test), got {printable(table['split'][row])!r} for "
+                f"{printable(table['image'][row])!r}; download it again"
+            )
+        table = table.with_columns(pl.col("split").replace(SPLITS)).rename({"image": "example_id"})
+        called, audited = storage.join(place, ATTRIBUTES), pl.col("split") != "validation"
+        return self.with_files(table, called, audited, images=images)
 
-    Returns:
-        One row an image of the training or test partition, in the order of the attributes' list:
-        `example_id` (name of the file), `split`, the attributes as -1 or 1, `identity` if it
-        is wanted, and `image` if `images` is set. Then how list and folder match.
-
-    Raises:
-        DataError: A list or an image is absent, a list does not fit, or lists differ.
-    """
-    place = source.data
-    files = _listed(place)
-    table = _attributes(place, _find(files, place, ATTRIBUTES))
-    pairs = {"split": PARTITION} | ({"identity": IDENTITY} if "identity" in wanted else {})
-    for column, stem in pairs.items():
-        values = _pairs(place, _find(files, place, stem), column)
-        table = _joined(table, values, storage.join(place, stem))
-    unknown = ~table["split"].is_in(list(SPLITS))
-    if unknown.any():
-        row = unknown.arg_max() or 0
-        raise DataError(
-            f"{storage.join(place, PARTITION)} must give each image 0 (training), 1 (validation) "
-            f"or 2 (test), got {printable(table['split'][row])!r} for "
-            f"{printable(table['image'][row])!r}; download it again"
-        )
-    table = table.with_columns(pl.col("split").replace(SPLITS))
-    here = image_folder(place, files)
-    rows = table.filter(pl.col("split") != "validation")
-    names = rows["image"].to_list()
-    there, _ = image_files(here, names, ATTRIBUTES)
-    join = join_images(names, there, elsewhere=table["image"].to_list())
-    complaint = join.complaint(storage.join(place, ATTRIBUTES), here)
-    if complaint and images:
-        raise DataError(complaint)
-    rows = rows.rename({"image": "example_id"})
-    return (rows.with_columns(read_images(here, names)) if images else rows), join
-
-
-def celeba_files(place: str, names: Collection[str]) -> list[str]:
-    """List the files that are read: the lists, and the images of these names.
-
-    Args:
-        place: Folder or `s3://` prefix.
-        names: Images, relative to their folder.
-    """
-    files = _listed(place)
-    lists = [
-        f"{folder}{stem}{suffix}"
-        for folder in PLACES
-        for stem in (ATTRIBUTES, PARTITION, IDENTITY)
-        for suffix in (".txt", ".csv")
-    ]
-    folder = next(f for f in IMAGES if storage.join(place, f) == image_folder(place, files))
-    images = (f"{folder}/{name}" for name in names)
-    return [name for name in (*lists, *images) if name in files]
-
-
-def image_folder(place: str, files: Collection[str]) -> str:
-    """Find the folder of the images among the files of a place."""
-    for folder in IMAGES:
-        if any(name.startswith(f"{folder}/") for name in files):
-            return storage.join(place, folder)
-    packed = any(name.endswith("img_align_celeba.zip") for name in files)
-    raise DataError(
-        f"source.data {place} must hold img_align_celeba with the images; "
-        f"{'unpack img_align_celeba.zip' if packed else 'put the folder'} there"
-    )
+    def named_files(self, names: list[str]) -> dict[str, storage.StampedFiles]:
+        files = _listed(self.data)
+        lists = [
+            f"{folder}{stem}{suffix}"
+            for folder in PLACES
+            for stem in (ATTRIBUTES, PARTITION, IDENTITY)
+            for suffix in SUFFIXES
+        ]
+        folder = self._images()
+        own = [name for name in (*lists, *(f"{folder}/{name}" for name in names)) if name in files]
+        return {"data": storage.StampedFiles(self.data, tuple(own))}
 
 
 def _listed(place: str) -> dict[str, int]:
@@ -159,7 +132,7 @@ def _listed(place: str) -> dict[str, int]:
 
 def _find(files: dict[str, int], place: str, stem: str) -> str:
     """Find the name of a list, as text or as CSV."""
-    for suffix in (".txt", ".csv"):
+    for suffix in SUFFIXES:
         for folder in PLACES:
             if f"{folder}{stem}{suffix}" in files:
                 return f"{folder}{stem}{suffix}"

@@ -9,8 +9,6 @@ five classes are those of the authors' published code.
 from __future__ import annotations
 
 import hashlib
-import posixpath
-import re
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -34,6 +32,7 @@ from scotoma.sources.contract import (
     SourceFiles,
     SourceTable,
     needed_columns,
+    stored_sizes,
 )
 from scotoma.sources.parquet import named_classes, read_shards, split_files
 
@@ -55,7 +54,7 @@ CLASSES = (
 )
 COLOURED = ("automobile", "cat", "dog", "horse", "truck")  # the others are mostly grey
 STYLES = ("colour", "grey")
-OF_IMAGES = re.compile(r"(train|test|data_batch).*\.(parquet|bin)")
+OF_IMAGES = r"(train|test|data_batch).*\.(parquet|bin)"
 MADE = ("style", "exposure", "source_id")
 CHUNK = 4096  # images made grey at a time
 MADE_WITH_SEED = b"CIFAR-10S 20"  # of who is rare: the data are the same for every audit
@@ -83,12 +82,10 @@ class Cifar10Source(Source):
         binary = read_files(self.data, storage.list_files(self.data))
         own = split_files(self.data).values() if not binary else [binary]
         names = tuple(name for names in own for name in names)
-        return SourceFiles({"data": storage.StampedFiles(self.data, names)}, {})
+        return SourceFiles({"data": storage.StampedFiles(self.data, names)})
 
     def stored_images(self, config: Config) -> LookedAt:
-        listed = storage.list_files(self.data).items()
-        sizes = [size for name, size in listed if OF_IMAGES.fullmatch(posixpath.basename(name))]
-        return LookedAt((SIDE, SIDE), sum(sizes))
+        return LookedAt((SIDE, SIDE), sum(stored_sizes(self.data, OF_IMAGES).values()))
 
 
 def load_cifar10(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
@@ -61,11 +61,10 @@ class CocoSource(AnnotatedSource):
     def joined(self, table: pl.DataFrame, limits: ReaderLimits) -> pl.DataFrame:
         return table if self.attributes is None else _joined(table, self.attributes, limits)
 
-    def named_files(self, names: list[str], remark: str) -> Any:
-        files, remarks = super().named_files(names, remark)
+    def named_files(self, names: list[str]) -> dict[str, storage.StampedFiles]:
         beside = self.attributes
         own = {} if beside is None else {"attributes": storage.StampedFiles.one(beside)}
-        return own | files, remarks
+        return own | super().named_files(names)
 
     def read_split(self, name: str, limits: ReaderLimits) -> pl.DataFrame:
         instances, captions = (

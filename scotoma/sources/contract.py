@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,11 @@ from pydantic import Field
 
 from scotoma.answers.note import AdmissionNote
 from scotoma.config.shared import Frozen
-from scotoma.errors import ConfigError
-from scotoma.storage import StampedFiles
+from scotoma.errors import ConfigError, DataError
+from scotoma.printable import printable
+from scotoma.storage import StampedFiles, list_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     import polars as pl
     from numpy.typing import NDArray
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scotoma.inference import Network
     from scotoma.predictions.external import ExternalPredictions
     from scotoma.predictions.tables import PredictionTable
-    from scotoma.storage import StampedFiles
 
 
 MODEL = "A built-in or torchvision network, or package.module:function with --allow-code."
@@ -63,7 +62,7 @@ class SourceFiles(NamedTuple):
     """The files that are there, by the key that names them, and what else decides what is read."""
 
     files: dict[str, StampedFiles]
-    remarks: dict[str, str]
+    remarks: Mapping[str, str] = {}
 
 
 class LookedAt(NamedTuple):
@@ -335,19 +334,76 @@ def image_size(
 class ImageFiles(Source):
     """A source whose images are files of their own, which a table names."""
 
+    needs_full_folders: ClassVar[bool] = False  # an empty one is a class without images
+
     @abstractmethod
     def image_folder(self) -> str:
         """Folder, or `s3://` prefix, that names of images are relative to."""
 
+    def with_files(
+        self,
+        table: pl.DataFrame,
+        called: str,
+        audited: pl.Expr | bool = True,
+        *,
+        images: bool,
+        below: tuple[str, ...] = ("",),
+        notes: tuple[str, ...] = (),
+    ) -> SourceTable:
+        """Join the rows that are audited with the files of their images.
+
+        Args:
+            table: One row an image, `example_id` its path below the folder.
+            called: What messages call the table.
+            audited: Whether a row is.
+            images: Whether to read the files. If not, rows without image are counted, not refused.
+            below: Folders whose images are to have rows.
+            notes: On the table.
+
+        Raises:
+            DataError: A row has no image, a folder is empty, or a path leads out of it.
+        """
+        from scotoma.datasets.image_files import SUFFIXES, image_files, read_images
+        from scotoma.datasets.join import join_images, spelled_as_files
+
+        folder, column = self.image_folder(), "example_id"
+        files, empty = image_files(folder, table.filter(audited)[column].to_list(), called)
+        table, respelled = spelled_as_files(table, column, files)
+        rows, everyone = table.filter(audited), table[column].to_list()
+        names, named = rows[column].to_list(), set(map(posixpath.normpath, everyone))
+        pictures = [
+            name
+            for name in files
+            if name in named or (name.lower().endswith(SUFFIXES) and name.startswith(below))
+        ]
+        join = join_images(names, pictures, elsewhere=everyone, respelled=respelled)
+        complaint = join.complaint(called, folder)
+        if complaint and images:
+            raise DataError(complaint)
+        if empty and self.needs_full_folders and not complaint:
+            raise DataError(
+                f"folder {printable(empty)!r} in {folder} is empty, so its class has no image; "
+                "add its images, or remove it"
+            )
+        if images:
+            rows = rows.with_columns(read_images(folder, names))
+        return SourceTable(rows, called, join, notes)
+
     def files_read(self, config: Config) -> SourceFiles:
         """List the table and the images that it names, and tell which images have no row."""
         read = self.table(config, images=False)
-        names = [posixpath.normpath(name) for name in read.table["example_id"].to_list()]
+        files = self.named_files(
+            [posixpath.normpath(name) for name in read.table["example_id"].to_list()]
+        )
         remark = "" if read.join is None else f"{read.join.note()}{read.join.rows_without_image}"
-        return SourceFiles(*self.named_files(names, remark))
+        return SourceFiles(files, {"images" if "images" in files else "data": remark})
 
     @abstractmethod
-    def named_files(
-        self, names: list[str], remark: str
-    ) -> tuple[dict[str, StampedFiles], dict[str, str]]:
+    def named_files(self, names: list[str]) -> dict[str, StampedFiles]:
         """The files that are read where the table names these images."""
+
+
+def stored_sizes(place: str, names: str) -> dict[str, int]:
+    """The sizes of the files of a place whose own name fits a pattern."""
+    listed = list_files(place).items()
+    return {name: size for name, size in listed if re.fullmatch(names, posixpath.basename(name))}

@@ -50,7 +50,7 @@ class DigitsSource(Source):
         return SourceTable(table if images else table.drop("image"), self.kind)
 
     def files_read(self, config: Config) -> SourceFiles:
-        return SourceFiles({self.kind: StampedFiles.one(str(digits_file()))}, {})
+        return SourceFiles({self.kind: StampedFiles.one(str(digits_file()))})
 
     def stored_images(self, config: Config) -> LookedAt:
         encoded = load_digits_s(self)["image"].struct.field("bytes")

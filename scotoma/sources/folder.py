@@ -11,9 +11,8 @@ from pydantic import Field
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.recipe import Recipe
 from scotoma.config.shared import Frozen
-from scotoma.datasets.image_files import SUFFIXES, attributes_table, image_files, read_images
+from scotoma.datasets.image_files import attributes_table
 from scotoma.datasets.image_size import ImageSize
-from scotoma.datasets.join import Join, join_images, spelled_as_files
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.tables import refuse_doubled
@@ -48,6 +47,7 @@ class TabledImages(ImageFiles):
     """A folder of images and a CSV of attributes, which it names `images` and `attributes`."""
 
     may_have_several_labels: ClassVar[bool] = True
+    needs_full_folders: ClassVar[bool] = True
 
     images: FolderPlace = Field(description="Folder or s3:// prefix of image files.")
     attributes: FilePlace = Field(description="CSV with one row per image.")
@@ -64,12 +64,9 @@ class TabledImages(ImageFiles):
         return self.images
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
-        table, join = self.read(images=images, limits=config.limits)
-        return SourceTable(table, self.attributes, join)
+        return self.read(images=images, limits=config.limits)
 
-    def read(
-        self, *, images: bool = True, limits: ReaderLimits = LIMITS
-    ) -> tuple[pl.DataFrame, Join]:
+    def read(self, *, images: bool = True, limits: ReaderLimits = LIMITS) -> SourceTable:
         """Read the attributes and the image files they name.
 
         Args:
@@ -96,50 +93,18 @@ class TabledImages(ImageFiles):
                     f"{', '.join(map(printable, table.columns))}"
                 )
             refuse_doubled(column, table.columns, self.attributes)
-        if self.key != "image":
-            table = table.drop("image", strict=False).rename({self.key: "image"})
-        for ours in ({"example_id", "split"} & set(table.columns)) - {own}:
+        for ours in ({"example_id", "split"} & set(table.columns)) - {own, self.key}:
             raise DataError(f"column {ours!r} in {self.attributes} has a reserved name; rename it")
         # One image has one name, or it would be two examples: ./40.png is 40.png.
-        image = pl.Series(
-            [name and posixpath.normpath(name) for name in table["image"].fill_null("")]
-        )
+        names = [name and posixpath.normpath(name) for name in table[self.key].fill_null("")]
         table = table.with_columns(
-            image.cast(pl.String).alias("image"), _split(self.split).alias("split")
-        )
-        audited = pl.col("split").is_not_null()
-        files, empty = image_files(
-            self.images, table.filter(audited)["image"].to_list(), self.attributes
-        )
-        table, respelled = spelled_as_files(table, "image", files)
-        rows = table.filter(audited)
-        names = rows["image"].to_list()
-        named = set(map(posixpath.normpath, names))
-        join = join_images(
-            names,
-            [name for name in files if name.lower().endswith(SUFFIXES) or name in named],
-            elsewhere=table.filter(pl.col("split").is_null())["image"].to_list(),
-            respelled=respelled,
-        )
-        rows = rows.rename({"image": "example_id"})
-        complaint = join.complaint(self.attributes, self.images)
-        if complaint and images:
-            raise DataError(complaint)
-        if empty and not complaint:
-            raise DataError(
-                f"folder {printable(empty)!r} in {self.images} is empty, so its class has no "
-                "image; add its images, or remove it"
-            )
-        if not images:
-            return rows, join
-        return rows.with_columns(read_images(self.images, names)), join
+            pl.Series("example_id", names, dtype=pl.String), _split(self.split).alias("split")
+        ).drop({self.key, "image"} - {"example_id"}, strict=False)
+        return self.with_files(table, self.attributes, pl.col("split").is_not_null(), images=images)
 
-    def named_files(
-        self, names: list[str], remark: str
-    ) -> tuple[dict[str, StampedFiles], dict[str, str]]:
+    def named_files(self, names: list[str]) -> dict[str, StampedFiles]:
         images = StampedFiles(self.images, tuple(dict.fromkeys(names)))
-        table = StampedFiles.one(self.attributes)
-        return {"attributes": table, "images": images}, {"images": remark}
+        return {"attributes": StampedFiles.one(self.attributes), "images": images}
 
 
 class FolderSource(TabledImages):

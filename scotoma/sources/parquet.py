@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import posixpath
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
@@ -35,6 +34,7 @@ from scotoma.sources.contract import (
     SourceTable,
     image_size,
     needed_columns,
+    stored_sizes,
 )
 from scotoma.storage import StampedFiles
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 PLACES = ("", "data/", "plain_text/")  # where the hub keeps the files of a data set
 SPLITS = ("train", "test")
 IMAGES = ("image", "img")
-OF_IMAGES = re.compile(r"(train|test).*\.parquet")
+OF_IMAGES = r"(train|test).*\.parquet"
 OURS = ("split", "image")  # what the audit calls its own columns, beside example_id
 READERS = 8  # objects downloaded at a time
 
@@ -74,12 +74,11 @@ class ParquetSource(Source):
 
     def files_read(self, config: Config) -> SourceFiles:
         names = [name for own in split_files(self.data).values() for name in own]
-        return SourceFiles({"data": StampedFiles(self.data, tuple(names))}, {})
+        return SourceFiles({"data": StampedFiles(self.data, tuple(names))})
 
     def stored_images(self, config: Config) -> LookedAt:
-        listed = storage.list_files(self.data)
-        sizes = {n: b for n, b in listed.items() if OF_IMAGES.fullmatch(posixpath.basename(n))}
-        smallest = min(sizes, key=lambda name: sizes[name])
+        sizes = stored_sizes(self.data, OF_IMAGES)
+        smallest = min(sizes, key=sizes.__getitem__)
         with storage.at_hand(storage.join(self.data, smallest)) as path:
             table = table_apart(_first, path, path=path, called=self.data, limits=config.limits)
         images = table.to_series()

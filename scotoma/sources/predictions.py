@@ -197,7 +197,7 @@ class PredictionsSource(Source):
     def files_read(self, config: Config) -> SourceFiles:
         named = {"examples": self.examples, "captions": self.captions, "training": self.training}
         files = {key: files_of_table(place) for key, place in named.items() if place is not None}
-        return SourceFiles(files, {})
+        return SourceFiles(files)
 
     def files_of_models(
         self, config: Config, members: Callable[[str], Iterable[int]] | None = None

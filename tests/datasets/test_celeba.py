@@ -248,7 +248,7 @@ def test_name_that_leads_out_of_the_folder_is_refused(folder: Path) -> None:
     for name in ("list_attr_celeba.txt", "list_eval_partition.txt", "identity_CelebA.txt"):
         path = folder / name
         path.write_text(path.read_text().replace("000001.jpg", "../secret.jpg"))
-    assert "'../secret.jpg' in list_attr_celeba leads out of" in refused(folder)
+    assert "list_attr_celeba leads out of" in refused(folder)
 
 
 def test_check_names_the_folder_that_lacks_an_image(folder: Path, tmp_path: Path) -> None:

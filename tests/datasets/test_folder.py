@@ -67,7 +67,7 @@ def refused(folder: Path, **split: str) -> str:
 
 
 def test_rows_are_joined_to_images_by_file_name(folder: Path) -> None:
-    table, _ = source(folder).read()
+    table = source(folder).read().table
     assert table.select("example_id", "split", "face", "sex").rows() == [
         ("b.png", "train", "yes", "m"),
         ("a.png", "test", "no", "f"),
@@ -87,17 +87,17 @@ def test_images_arrive_in_the_order_of_the_table(folder: Path) -> None:
 
 
 def test_split_may_be_given_by_number_or_by_word(folder: Path) -> None:
-    table, _ = source(folder, train="0", test="1").read()
+    table = source(folder, train="0", test="1").read().table
     assert table.equals(source(folder).read()[0])
     words = TABLE.replace(",0,", ",learn,").replace(",1,", ",exam,")
     (folder / "table.csv").write_text(words)
-    table, _ = source(folder, train="learn", test="exam").read()
+    table = source(folder, train="learn", test="exam").read().table
     assert table["split"].to_list() == ["train", "test", "train", "test"]
 
 
 def test_a_column_called_split_may_say_the_split(folder: Path) -> None:
     (folder / "table.csv").write_text(TABLE.replace("part", "split"))
-    table, _ = source(folder, column="split").read()
+    table = source(folder, column="split").read().table
     assert table["split"].to_list() == ["train", "test", "train", "test"]
 
 
@@ -213,7 +213,7 @@ def test_the_join_tells_rows_and_images_apart(folder: Path) -> None:
     (folder / "pictures" / "e.png").unlink()
     for name in ("z.png", "Y.JPG", "notes.txt"):
         (folder / "pictures" / name).touch()
-    _, join = source(folder).read(images=False)
+    join = source(folder).read(images=False).join
     # Four rows of the two splits, d.png of neither; six images: a b d z Y and sub/c.
     assert (join.rows, join.images, join.matched) == (4, 6, 3)
     assert (join.rows_without_image, join.first_rows) == (1, ("e.png",))
@@ -250,7 +250,7 @@ def test_ids_that_match_no_image_are_refused(folder: Path) -> None:
 def test_an_image_without_suffix_is_found_by_its_row(folder: Path) -> None:
     (folder / "pictures" / "a.png").rename(folder / "pictures" / "a")
     (folder / "table.csv").write_text(TABLE.replace("a.png", "a"))
-    table, join = source(folder).read()
+    table, _, join, _ = source(folder).read()
     assert table["example_id"][1] == "a"
     assert join.images == 5
 
@@ -287,7 +287,7 @@ def test_an_empty_class_is_refused(folder: Path, name: str) -> None:
 def test_an_empty_class_that_rows_name_is_refused_by_its_rows(folder: Path) -> None:
     (folder / "pictures" / "sub" / "c.png").unlink()
     assert "1 of 4 rows of" in refused(folder)
-    _, join = source(folder).read(images=False)
+    join = source(folder).read(images=False).join
     assert join.first_rows == ("sub/c.png",)
 
 
@@ -320,10 +320,10 @@ def bucket(folder: Path, s3: Storage) -> FolderSource:
 
 
 def test_a_bucket_gives_the_examples_of_a_folder(folder: Path, bucket: FolderSource) -> None:
-    table, join = source(folder).read()
+    table, _, join, _ = source(folder).read()
     for places in (["images"], ["attributes"], ["images", "attributes"]):
         moved = {place: getattr(bucket, place) for place in places}
-        found, told = source(folder).model_copy(update=moved).read()
+        found, _, told, _ = source(folder).model_copy(update=moved).read()
         assert found.equals(table)
         assert told == join
 
@@ -421,6 +421,6 @@ def test_over_s3_names_are_paired_too(bucket: FolderSource, s3: Storage, folder:
     one, other = SPELLINGS[0]
     s3.put(f"own/pictures/{other}", (folder / "pictures" / "a.png").read_bytes())
     s3.put("own/table.csv", TABLE.replace("a.png", one).encode())
-    table, join = bucket.read()
+    table, _, join, _ = bucket.read()
     assert table["example_id"].to_list()[1] == other
     assert join.respelled == 1

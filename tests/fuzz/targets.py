@@ -47,7 +47,7 @@ from scotoma.run import portable, read_record
 from scotoma.run.checksums import compare_checksums
 from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.runs.table import bias_and_accuracy, read_runs
-from scotoma.sources.celeba import CelebaSource, load_celeba
+from scotoma.sources.celeba import CelebaSource
 from scotoma.sources.folder import FolderSource, Split
 from scotoma.sources.parquet import load_parquet
 from scotoma.sources.predictions import PredictionsSource
@@ -350,7 +350,7 @@ def celeba(data: bytes, folder: Path) -> object:
     for row in (1, 2):
         image = (CORPUS / "image" / "rgb.png").read_bytes()
         file(image, folder, f"img_align_celeba/00000{row}.jpg")
-    return load_celeba(CelebaSource(kind="celeba", data=str(folder)), ("identity", "Blond_Hair"))
+    return CelebaSource(kind="celeba", data=str(folder)).read(("identity", "Blond_Hair"))
 
 
 # --- images --------------------------------------------------------------------------------------
