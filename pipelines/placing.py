@@ -9,10 +9,10 @@ from kfp import dsl
 
 from scotoma import storage
 from scotoma.config import Config, Kubeflow
+from scotoma.config.newest import SCHEME
 from scotoma.config.own_code import is_code
-from scotoma.config.registered import SCHEME
 from scotoma.errors import ConfigError
-from scotoma.processes.gpu import GPUS_VARIABLE
+from scotoma.processes.machine import GPUS_VARIABLE
 from scotoma.steps.table import HEAVY, STEPS
 from scotoma.storage.credentials import looks_secret, masked
 from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS

@@ -13,8 +13,7 @@ from scotoma.audit.document import VERSION, Audit
 from scotoma.audit.gate import GATE_VERSION, GateFile, GateResult
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.storage.files import written
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import open_regular, written
 
 LIMIT_BYTES = 1 << 30
 WAY_OUT = "run the audit again with this version"

@@ -7,7 +7,7 @@ from typing import Any
 
 from scotoma import storage
 from scotoma.config.model import Config
-from scotoma.config.registered import SCHEME
+from scotoma.config.newest import SCHEME
 from scotoma.config.sheet import Location, Sheet, file_text, shown_value
 from scotoma.config.variants import WAYS
 from scotoma.errors import ConfigError

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.storage.credentials import masked
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import open_regular
 
 Location = tuple[str | int, ...]
 

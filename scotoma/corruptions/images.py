@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scotoma.config.limits import LIMITS
 from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import open_regular
 
 
 def read_image(path: Path, size: ImageSize | None = None) -> NDArray[np.uint8]:

@@ -13,8 +13,7 @@ from scotoma.evidence.envelope import open_envelope, public_key
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, PREDICATE, RESULTS
 from scotoma.evidence.write import audited_model
 from scotoma.run import Run
-from scotoma.storage.files import file_digest
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import file_digest, open_regular
 
 LIMIT_BYTES = 1 << 24
 FILES = ("config.yaml", "audit.json", "gate.json")

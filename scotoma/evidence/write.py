@@ -18,9 +18,7 @@ from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span, printable
 from scotoma.report.model_card import model_card
 from scotoma.run import Run
-from scotoma.run.records import read_json
-from scotoma.storage.files import file_digest, written
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import file_digest, open_regular, read_json, written
 
 TEST_RESULT = "test-result.intoto.json"
 LARGEST_KEY_BYTES = 1 << 16

@@ -35,7 +35,7 @@ from scotoma.processes import IsolatedProcess
 from scotoma.processes.untrusted import read_apart
 from scotoma.quantization.layers import layers_of, products_of
 from scotoma.run import Run
-from scotoma.storage.regular import bytes_on_disk
+from scotoma.storage.files import bytes_on_disk
 
 
 def without_smallest(weight: NDArray[np.float32], share: float) -> NDArray[np.float32]:

@@ -19,7 +19,7 @@ from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.preprocessing import OURS, Preprocessing
 from scotoma.inference.weights import read_weights
-from scotoma.processes.gpu import gpu_at_hand
+from scotoma.processes.machine import gpu_at_hand
 from scotoma.readers.onnx_outputs import choose_output, class_scores, is_probability
 
 if TYPE_CHECKING:

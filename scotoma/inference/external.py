@@ -19,7 +19,7 @@ from scotoma.inference.engines import Network
 from scotoma.inference.preprocessing import INPUT_TYPES
 from scotoma.printable import printable
 from scotoma.readers.onnx_outputs import choose_output, shown_shape
-from scotoma.storage.regular import bytes_on_disk, open_regular
+from scotoma.storage.files import bytes_on_disk, open_regular
 
 MOST_BYTES = 2**31 - 2**20  # of a model as one file
 SHARED_BYTES = 2**28  # that several tensors may read from one place

@@ -12,7 +12,7 @@ from scotoma.errors import DataError
 from scotoma.inference.engines import Network, providers
 from scotoma.printable import printable
 from scotoma.processes import CrashedError, IsolatedProcess, MemoryLimitError, worker_died
-from scotoma.storage.regular import bytes_on_disk
+from scotoma.storage.files import bytes_on_disk
 
 
 def runtime_process() -> AbstractContextManager[IsolatedProcess]:

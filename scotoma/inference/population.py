@@ -28,8 +28,7 @@ from scotoma.inference.engines import (
 )
 from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.processes import IsolatedProcess, WorkerPool, map_in_order, worker_pool
-from scotoma.processes.gpu import free_gpu_bytes
-from scotoma.processes.machine import cores
+from scotoma.processes.machine import cores, free_gpu_bytes
 from scotoma.processes.used import Effort, Kind, Workers
 
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core

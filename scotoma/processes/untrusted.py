@@ -25,7 +25,7 @@ from scotoma.printable import printable
 from scotoma.processes import CrashedError, IsolatedProcess, MemoryLimitError
 from scotoma.processes.exhausted import exhausted
 from scotoma.processes.unreadable import UNREADABLE, reason
-from scotoma.storage.regular import bytes_on_disk, open_regular
+from scotoma.storage.files import bytes_on_disk, open_regular
 
 # Of a table that no configuration names, for each byte on disk, beside what limits give: a cell of
 # CSV takes two bytes on disk and 16 in memory.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from scotoma.processes.gpu import GpuUse
+from scotoma.processes.machine import GpuUse
 
 
 @dataclass(frozen=True)

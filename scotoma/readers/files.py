@@ -22,7 +22,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.processes.unreadable import UNREADABLE
 from scotoma.readers.tables import plain_cells, scan_table, sniff, unreadable_table
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import open_regular
 
 BEGINNING = 2**14  # bytes that are looked at
 MOST_FILES = 10_000

@@ -17,8 +17,7 @@ from typing import Any
 from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.storage.files import file_digest
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import file_digest, open_regular
 
 PROCESSOR, CONFIG = "preprocessor_config.json", "config.json"
 MOST_BYTES = 4_000_000  # of such a file: 21,000 class names take half a megabyte

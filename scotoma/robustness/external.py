@@ -24,10 +24,9 @@ from scotoma.printable import nearest, printable
 from scotoma.robustness.files import corrupted_file
 from scotoma.robustness.plan import CorruptedCondition
 from scotoma.run import Run
-from scotoma.run.records import read_record
 from scotoma.run.sources import Sources, examine
 from scotoma.sources.answers import reruns_an_example, supplied_reruns
-from scotoma.storage.files import written
+from scotoma.storage.files import read_record, written
 
 CLASSES = 1_000  # of ImageNet
 SHOWN = 5  # cells that a message lists

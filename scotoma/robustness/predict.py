@@ -35,8 +35,7 @@ from scotoma.numbers.inputs import Array, Ints
 from scotoma.predictions import Predictions, kept_classes, smallest_type
 from scotoma.printable import nearest, printable
 from scotoma.processes import worker_pool
-from scotoma.processes.gpu import free_gpu_bytes
-from scotoma.processes.machine import cores, versions
+from scotoma.processes.machine import cores, free_gpu_bytes, versions
 from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import scan_table
 from scotoma.robustness.confidence import energy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scotoma.run.code import code_digest
 from scotoma.run.folder import Run, portable, shareable
-from scotoma.run.records import read_json, read_record, write_json
+from scotoma.storage.files import read_json, read_record, write_json
 
 __all__ = [
     "Run",

@@ -14,8 +14,7 @@ from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
-from scotoma.run.records import write_json
-from scotoma.storage.files import content_digest, file_digest
+from scotoma.storage.files import content_digest, file_digest, write_json
 
 CHECKSUMS = "checksums.json"
 # The lock belongs to no run; a log is written on by whatever comes next, this very command too.

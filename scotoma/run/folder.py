@@ -3,39 +3,86 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
 from scotoma import config as settings  # each name is built when it is asked for
 from scotoma import storage
-from scotoma.config.differing import differing
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.run.code import code_digest
 from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
-from scotoma.run.records import read_json, read_record, write_json
 from scotoma.run.step_logs import FOLDER as LOGS
-from scotoma.storage import regular
 from scotoma.storage.credentials import masked
-from scotoma.storage.files import file_digest, written
+from scotoma.storage.files import (
+    SPECIAL,
+    file_digest,
+    read_json,
+    read_record,
+    write_json,
+    written,
+)
 
 if TYPE_CHECKING:
     from scotoma.config import Config
 
 
-KINDS = regular.KINDS | {stat.S_IFLNK: "a link"}
+NAMED = 3  # keys; of the others there is a number
+LONGEST = 60  # characters of a value
+
+
+def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """The keys on which two configurations differ, as a clause; empty where they do not.
+
+    Args:
+        there: What decides the results of a run.
+        here: The same of a command.
+
+    >>> from scotoma.config import default_config
+    >>> config = default_config()
+    >>> fewer = config.population.model_copy(update={"models": 3})
+    >>> other = config.model_copy(update={"population": fewer})
+    >>> differing(config.deciding(), other.deciding())
+    'population.models is 10 there and 3 here'
+    """
+    before, after = dict(_leaves(there)), dict(_leaves(here))
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    clauses = [
+        f"{key} is {_shown(before, key)} there and {_shown(after, key)} here" for key in keys
+    ]
+    more = [f"and {len(keys) - NAMED} more"] if len(keys) > NAMED else []
+    return ", ".join(clauses[:NAMED] + more)
+
+
+def _leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values; a list is one value."""
+    if isinstance(value, dict) and value:
+        for key, below in value.items():
+            yield from _leaves(below, f"{at}.{key}" if at else str(key))
+    else:
+        yield at, value
+
+
+def _shown(leaves: dict[str, Any], key: str) -> str:
+    if leaves.get(key) is None:
+        return "absent"
+    text = printable(json.dumps(leaves[key], ensure_ascii=False))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
 WRITABLE = "set SCOTOMA_CACHE to a writable folder"
 
 
@@ -59,7 +106,7 @@ def refuse_links(root: Path) -> None:
                 waiting.append(Path(entry.path))
             elif not entry.is_file(follow_symlinks=False):
                 mode = entry.stat(follow_symlinks=False).st_mode
-                kind = KINDS.get(stat.S_IFMT(mode), "no file")
+                kind = "a link" if stat.S_ISLNK(mode) else SPECIAL.get(stat.S_IFMT(mode), "no file")
                 shown = printable(os.path.relpath(entry.path, root))
                 raise ConfigError(
                     f"run {printable(str(root))} must hold files and folders only, and {shown!r} "

@@ -15,9 +15,8 @@ from typing import NamedTuple
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run.mirror import Mirror
-from scotoma.run.records import read_record, write_json
 from scotoma.storage import Stamp, StampedFiles, stamps
-from scotoma.storage.files import content_digest, file_digest
+from scotoma.storage.files import content_digest, file_digest, read_record, write_json
 
 SOURCES = "sources.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from scotoma.processes.used import Workers
 from scotoma.run.folder import Run
-from scotoma.run.records import read_json, write_json
+from scotoma.storage.files import read_json, write_json
 
 FOLDER = "workers"
 

@@ -17,7 +17,7 @@ from scotoma.printable import quoted
 from scotoma.processes.untrusted import read_apart
 from scotoma.readers.columns import column, numbers, texts
 from scotoma.readers.tables import open_arrays, read_table
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import open_regular
 
 ACCURACY = "accuracy"  # the metric that is none of bias; a fraction
 ACCURACIES = (ACCURACY, "perf", "mAP", "top1")  # what files call it

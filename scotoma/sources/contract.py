@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scotoma.config.model import Config
+    from scotoma.config.newest import RegisteredModel
     from scotoma.config.recipe import Recipe
-    from scotoma.config.registered import RegisteredModel
     from scotoma.datasets.image_size import ImageSize
     from scotoma.datasets.join import Join
     from scotoma.detection.table import BoxReading

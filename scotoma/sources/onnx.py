@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from scotoma import storage
 from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote, reading_note
-from scotoma.config.registered import RegisteredModel
+from scotoma.config.newest import RegisteredModel
 from scotoma.config.shared import Frozen
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
@@ -32,7 +32,7 @@ from scotoma.readers.hugging_face import (
 from scotoma.sources.contract import FolderPlace, Orientation, image_size
 from scotoma.sources.folder import TabledImages
 from scotoma.storage import StampedFiles
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import open_regular
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config

@@ -218,7 +218,7 @@ class PredictionsSource(Source):
         )  # fmt: skip
 
     def completed(self, config: Config) -> Config:
-        from scotoma.sources.variants import completed
+        from scotoma.sources.answers import completed
 
         return completed(config)
 

@@ -29,22 +29,20 @@ from scotoma.readers.columns import column, columns
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 from scotoma.sources.drafted import (
+    Attributes,
+    attribute,
     baseline_of,
     file_columns,
+    guessed_attributes,
+    guessed_key,
+    guessed_label,
+    guessed_split,
     model_input,
     onnx_variants,
     prediction_columns,
     variants_of,
 )
 from scotoma.sources.onnx import OnnxSource
-from scotoma.sources.roles import (
-    Attributes,
-    attribute,
-    guessed_attributes,
-    guessed_key,
-    guessed_label,
-    guessed_split,
-)
 from scotoma.steps.plan import require_sound
 from scotoma.storage.files import written
 

@@ -34,9 +34,15 @@ from scotoma.readers.boxes import ground_truth_here, read_detections, read_groun
 from scotoma.run import Run, write_json
 from scotoma.run.folder import INPUTS
 from scotoma.run.sources import confirmed, read_sources
-from scotoma.sources.answers import Supplied, answers, audited_reruns, left_out, reruns_an_example
+from scotoma.sources.answers import (
+    Supplied,
+    answers,
+    audited_reruns,
+    left_out,
+    names_in_files,
+    reruns_an_example,
+)
 from scotoma.sources.reading import load_examples
-from scotoma.sources.variants import names_in_files
 from scotoma.steps.gather import population_facts
 from scotoma.storage.files import written
 

@@ -17,9 +17,8 @@ from typing import Any
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.processes import WorkerPool, kept_workers, start_server, worker_pool
 from scotoma.processes.exhausted import exhausted
-from scotoma.processes.gpu import refuse_without_gpus
 from scotoma.processes.guardian import tie_to_parent
-from scotoma.processes.machine import cores, has_gpu_driver
+from scotoma.processes.machine import cores, has_gpu_driver, refuse_without_gpus
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.mirror import Mirror
 from scotoma.run.shards import Shard, shards

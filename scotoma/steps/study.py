@@ -17,14 +17,13 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import quoted
 from scotoma.run import Run
 from scotoma.run.finished import compressed_variant
-from scotoma.run.records import write_json
 from scotoma.steps.report import images_of
 from scotoma.steps.study_population import (
     StudyPopulation,
     mean_scores,
     population_of,
 )
-from scotoma.storage.files import file_digest, written
+from scotoma.storage.files import file_digest, write_json, written
 from scotoma.study.arms import Arms, mean_difference
 from scotoma.study.label_studio import interface, tasks
 from scotoma.study.labels import (

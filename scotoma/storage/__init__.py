@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from scotoma.storage.client import ATTEMPTS_VARIABLE, endpoint
 from scotoma.storage.places import (
+    Stamp,
+    StampedFiles,
     Stored,
     at_hand,
     digest,
@@ -23,9 +25,9 @@ from scotoma.storage.places import (
     read_bytes,
     remove,
     split_uri,
+    stamps,
     upload,
 )
-from scotoma.storage.stamps import Stamp, StampedFiles, stamps
 
 __all__ = [
     "ATTEMPTS_VARIABLE",

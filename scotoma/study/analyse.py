@@ -10,8 +10,7 @@ import polars as pl
 
 from scotoma.document import Document, Table
 from scotoma.errors import DataError
-from scotoma.run.records import write_json
-from scotoma.storage.files import written
+from scotoma.storage.files import write_json, written
 from scotoma.study.analysis import study_result
 from scotoma.study.answers import Event, read_submissions
 from scotoma.study.plan import StudyFolder, owner_only

@@ -13,7 +13,7 @@ from typing import Any
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.processes.untrusted import read_apart
-from scotoma.storage.regular import open_regular
+from scotoma.storage.files import open_regular
 from scotoma.study.label_studio import Judgement, read_judgements
 from scotoma.study.plan import Orders, StudyKey, StudyPlan
 from scotoma.study.questions import (

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.processes.unreadable import reason
-from scotoma.run.records import read_json, write_json
+from scotoma.storage.files import read_json, write_json
 
 Arm = Literal["A", "B", "C"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from scotoma import storage
 from scotoma.audit import GateResult
-from scotoma.config.registered import RegisteredModel
+from scotoma.config.newest import RegisteredModel
 from scotoma.errors import DataError, ScotomaError
 from scotoma.printable import printable
 from scotoma.run import Run, read_json

@@ -24,8 +24,7 @@ from scotoma.config.own_code import is_code, module_digest
 from scotoma.datasets import AuditedExamples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
 from scotoma.processes import map_in_order, worker_pool
-from scotoma.processes.gpu import gpu_watched
-from scotoma.processes.machine import cores, hardware, has_gpu_driver, versions
+from scotoma.processes.machine import cores, gpu_watched, hardware, has_gpu_driver, versions
 from scotoma.processes.used import Effort, Workers
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written

@@ -20,7 +20,7 @@ from scotoma.config import Robustness, default_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.pipelines import build_pipeline, build_scheduled, compile_pipeline
 from scotoma.pipelines.placing import CORE, PATIENCE
-from scotoma.processes.gpu import GPUS_VARIABLE
+from scotoma.processes.machine import GPUS_VARIABLE
 from scotoma.run.shards import Shard
 from tests.pipelines.ir import IR, RULES, compiled, documents, loop, task_of, tasks
 

@@ -13,7 +13,7 @@ import torch
 
 from scotoma.config import parse_config
 from scotoma.errors import ConfigError
-from scotoma.processes.gpu import GPUS_VARIABLE, missing_gpus
+from scotoma.processes.machine import GPUS_VARIABLE, missing_gpus
 from scotoma.run import Run
 
 AUDIT = """

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scotoma import storage
-from scotoma.config.registered import RegisteredModel
+from scotoma.config.newest import RegisteredModel
 from scotoma.errors import DataError
 from scotoma.pipelines import audit
 from scotoma.run import Run

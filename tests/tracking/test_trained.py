@@ -134,11 +134,11 @@ def test_how_busy_the_machine_was_is_a_series_under_mlflows_names(
 
 
 def test_samples_of_a_long_training_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    from scotoma.processes import machine_samples
+    from scotoma.processes import machine
 
-    monkeypatch.setattr(machine_samples, "PAUSE_S", 0.001)
-    monkeypatch.setattr(machine_samples, "MOST", 4)
-    with machine_samples.machine_sampled() as samples:
+    monkeypatch.setattr(machine, "PAUSE_S", 0.001)
+    monkeypatch.setattr(machine, "MOST", 4)
+    with machine.machine_sampled() as samples:
         while len(samples) < 3 or samples[-1]["time"] - samples[0]["time"] < 0.3:
             pass
     assert 2 <= len(samples) <= 5

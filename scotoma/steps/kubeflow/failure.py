@@ -12,13 +12,13 @@ from scotoma import storage
 from scotoma.errors import UNLOGGED, ScotomaError
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.mirror import Mirror, local_folder
-from scotoma.run.records import read_record
 from scotoma.run.shards import shards
 from scotoma.steps.kubeflow.begin import read_configuration
 from scotoma.steps.kubeflow.pods import UNEXPLAINED, why_ended
 from scotoma.steps.kubeflow.schedule import SKIPPED, place_of
 from scotoma.steps.runner import leave_error
 from scotoma.steps.table import STEPS, Step, skipped_steps
+from scotoma.storage.files import read_record
 
 # What Kubeflow says to the exit step of a run that was terminated; and of one with nothing to do.
 CANCELLED = "RUNNING"

@@ -10,7 +10,7 @@ from scotoma import storage
 from scotoma._version import __version__
 from scotoma.config import Config, Kubeflow
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.processes.gpu import missing_gpus
+from scotoma.processes.machine import missing_gpus
 from scotoma.run import Run, code_digest, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.step_logs import FOLDER
