@@ -50,11 +50,10 @@ def made(folder: Path, audited: Config) -> Run:
     prepare(run)
     labels = AuditedExamples.read(run.examples, images=False).split("train").labels
     images = store_images(run.examples, "train", folder)
-    shared = population._start_worker(run, (images, labels, 10))
-    backend, *_ = population._choose_way(shared)
+    worker = population.Trainer(run, images, labels, 10, training_digest(run))
+    backend, *_ = worker.choose_way()
     for name in ("dense", "prune-0.5"):
-        digest = training_digest(run)
-        population._train_chunk(shared, name, [0, 1], backend, digest, "test")
+        worker.train(name, [0, 1], backend, "test")
     variants = quantized_variants(run)
     compression = Compression.prepare(run, variants)
     graph = run.path("shards", "000", "graph.onnx")

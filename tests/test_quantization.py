@@ -385,14 +385,14 @@ def test_layers_that_stay_in_float32_are_named_with_the_reason(tmp_path: Path) -
     member = export_graph(model, shown[:2]).with_weights(numpy_weights(model))
     path, static = tmp_path / "member.onnx", VARIANTS["int8-static"]
     compress(member, path, static, shown.numpy())
-    found = {left.operator: left for left in float32_layers(member, path, static)}
+    found = {left["operator"]: left for left in float32_layers(member, path, static)}
     assert "Conv" not in found
     assert "Gemm" not in found
-    assert found["ReduceMean"].reason == "ONNX Runtime has no int8 kernel for ReduceMean"
+    assert found["ReduceMean"]["reason"] == "ONNX Runtime has no int8 kernel for ReduceMean"
     norms = found["BatchNormalization"]
-    assert norms.reason == "its scales differ too much between channels for 8 bits"
+    assert norms["reason"] == "its scales differ too much between channels for 8 bits"
     # At the head of each of 3 blocks, past which its input is carried, and after the last.
-    assert len(norms.layers) == 4
+    assert len(norms["layers"]) == 4
 
 
 def test_nothing_but_the_tail_stays_in_float32_of_a_plain_network(
@@ -403,7 +403,7 @@ def test_nothing_but_the_tail_stays_in_float32_of_a_plain_network(
         path = tmp_path / name
         compress(member, path, VARIANTS[name], images.numpy())
         found = float32_layers(member, path, VARIANTS[name])
-        left[name] = {layers.operator for layers in found}
+        left[name] = {layers["operator"] for layers in found}
     assert left["int8-static"] == set()
     assert left["int8-dynamic"] == {"Relu", "AveragePool"}
     assert "Conv" in left["float16"]  # no processor here multiplies half precision

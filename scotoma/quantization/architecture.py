@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import ModelProto
 
 NamedWeights: TypeAlias = Mapping[str, NDArray[Any]]
 INPUT, OUTPUT = "images", "scores"
@@ -36,7 +38,7 @@ class Architecture:
         folded: The normalisations that are folded into other layers.
     """
 
-    graph: onnx.ModelProto
+    graph: ModelProto
     folded: tuple[Folded, ...] = ()
 
     @property
@@ -48,15 +50,13 @@ class Architecture:
             "producer": f"{self.graph.producer_name} {self.graph.producer_version}".strip(),
         }
 
-    def with_weights(self, weights: NamedWeights) -> onnx.ModelProto:
+    def with_weights(self, weights: NamedWeights) -> ModelProto:
         """Copy the graph and put in the weights of a member.
 
         Args:
             weights: Parameters and buffers of the member as it was trained, not folded.
         """
-        member = onnx.ModelProto()
-        member.CopyFrom(self.graph)
-        own = self.fold(weights)
+        member, own = copy.deepcopy(self.graph), self.fold(weights)
         for initializer in member.graph.initializer:
             values = own.get(initializer.name)
             if values is not None and np.issubdtype(values.dtype, np.floating):
@@ -72,7 +72,7 @@ class Architecture:
         >>> one, two = np.float32([1]), np.float32([2])
         >>> weights = {"0.weight": np.float32([[3, 4]]), "1.weight": two, "1.bias": one}
         >>> weights |= {"1.running_mean": one, "1.running_var": one}
-        >>> folded = Architecture(onnx.ModelProto(), (Folded("0", "1", 0.0),)).fold(weights)
+        >>> folded = Architecture(ModelProto(), (Folded("0", "1", 0.0),)).fold(weights)
         >>> {name: value.tolist() for name, value in folded.items()}
         {'0.weight': [[6.0, 8.0]], '0.bias': [-1.0]}
         """
@@ -93,8 +93,7 @@ class Architecture:
 
     def write(self, path: Path) -> None:
         """Write the graph, with the folded pairs in its metadata."""
-        written = onnx.ModelProto()
-        written.CopyFrom(self.graph)
+        written = copy.deepcopy(self.graph)
         written.metadata_props.add(key=FOLDED, value=json.dumps(self.folded))
         onnx.save_model(written, path)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,14 +18,14 @@ import onnx
 import onnxruntime
 import polars as pl
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import ModelProto, TensorProto, helper
 from onnxruntime.quantization import CalibrationMethod
 from onnxruntime.quantization.calibrate import create_calibrator
 
+from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.run import Run
 
-HISTOGRAMS = {"entropy": CalibrationMethod.Entropy, "percentile": CalibrationMethod.Percentile}
 BATCH = 10  # images whose activations are in memory at once
 
 Batch: TypeAlias = dict[str, NDArray[np.float32]]  # by the name of the input
@@ -51,7 +54,7 @@ def balanced_order(cells: NDArray[np.int64], order: NDArray[np.int64]) -> NDArra
     return np.asarray(order[np.argsort(turn, kind="stable")])
 
 
-def calibrated_tensors(graph: onnx.ModelProto, operators: Sequence[str]) -> list[str]:
+def calibrated_tensors(graph: ModelProto, operators: Sequence[str]) -> list[str]:
     """List the activations in float32 that operators of some types read or write, by name.
 
     Args:
@@ -70,9 +73,7 @@ def calibrated_tensors(graph: onnx.ModelProto, operators: Sequence[str]) -> list
     return sorted(touched & floats - held)
 
 
-def value_ranges(
-    graph: onnx.ModelProto, images: NDArray[np.float32], tensors: Sequence[str]
-) -> Ranges:
+def value_ranges(graph: ModelProto, images: NDArray[np.float32], tensors: Sequence[str]) -> Ranges:
     """Compute the smallest and largest value of some tensors in the graph itself.
 
     Args:
@@ -80,8 +81,7 @@ def value_ranges(
         images: Normalised, shape (B, 3, H, W).
         tensors: Their names.
     """
-    probe = onnx.ModelProto()
-    probe.CopyFrom(graph)
+    probe = copy.deepcopy(graph)
     del probe.graph.output[:]
     for number, tensor in enumerate(tensors):
         for operator in ("ReduceMin", "ReduceMax"):
@@ -97,12 +97,10 @@ def value_ranges(
 
 
 def histogram_ranges(
-    graph: onnx.ModelProto,
+    graph: ModelProto,
     images: NDArray[np.float32],
     operators: Sequence[str],
-    *,
-    calibrator: str,
-    percentile: float,
+    variant: Variant,
 ) -> Ranges:
     """Compute ranges without rare large values, of all tensors that some operators read or write.
 
@@ -110,13 +108,12 @@ def histogram_ranges(
         graph: A member in float32; it is not changed.
         images: Normalised, shape (B, 3, H, W).
         operators: Types of the operators that are to be quantized.
-        calibrator: `entropy` (the range that loses least by the divergence of Kullback and
-            Leibler) or `percentile`.
-        percentile: Share of the values that the range of `percentile` holds, per cent.
+        variant: Its calibrator: `entropy` (the range that loses least by the divergence of Kullback
+            and Leibler) or `percentile`, of the values, per cent.
     """
     options: dict[str, Any] = {"symmetric": False}
-    if calibrator == "percentile":
-        options["percentile"] = percentile
+    if variant.calibrator == "percentile":
+        options["percentile"] = variant.percentile
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         float32, augmented = Path(folder, "float32.onnx"), Path(folder, "augmented.onnx")
         onnx.save_model(graph, float32)
@@ -125,14 +122,15 @@ def histogram_ranges(
                 float32,
                 list(operators),
                 augmented_model_path=str(augmented),
-                calibrate_method=HISTOGRAMS[calibrator],
+                calibrate_method=CalibrationMethod[variant.calibrator.capitalize()],
                 extra_options=options,
             )
             collector.infer_session = _session(
                 str(augmented), "DISABLE_ALL"
             )  # its own takes all cores
             for batch in _batches(collector.infer_session, images):
-                collector.collect_data(_Reader(batch))  # ranges are merged from call to call
+                reader = SimpleNamespace(get_next=partial(next, iter([batch]), None))
+                collector.collect_data(reader)  # ranges are merged from call to call
             data = collector.compute_data()
     return {name: (float(held.lowest), float(held.highest)) for name, held in data.items()}
 
@@ -155,16 +153,6 @@ def _batches(opened: onnxruntime.InferenceSession, images: NDArray[np.float32]) 
         batch = images[at : at + step]
         if len(batch) == step or not isinstance(fixed, int):
             yield {first.name: batch}
-
-
-class _Reader:
-    """A CalibrationDataReader of one batch."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batches: Iterator[Batch] = iter([batch])
-
-    def get_next(self) -> Batch | None:
-        return next(self.batches, None)
 
 
 @contextmanager

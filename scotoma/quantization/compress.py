@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import ModelProto
 from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
 from scotoma.config import Variant
@@ -27,7 +29,7 @@ IN_FLOAT32 = [*DEFAULT_OP_BLOCK_LIST, "Gelu"]
 
 
 def compress(
-    graph: onnx.ModelProto,
+    graph: ModelProto,
     path: Path,
     variant: Variant,
     calibration: NDArray[np.float32],
@@ -46,11 +48,16 @@ def compress(
         plan: Result of `plan_static` for the architecture: it saves time and changes no number.
             None makes one here.
     """
-    member = onnx.ModelProto()
-    member.CopyFrom(graph)
+    member = copy.deepcopy(graph)
     match variant.kind, variant.mode:
         case "int8", "static":
-            member = _static(member, variant, calibration, plan)
+            plan = plan or plan_static(member, reduce_range=variant.reduce_range)
+            tensors = plan.tensors if plan else calibrated_tensors(member, OPERATORS)
+            ranges = static_ranges(member, variant, calibration, tensors)
+            if plan:
+                member = plan.fill(member, ranges)
+            else:
+                member = quantize_static(member, ranges, reduce_range=variant.reduce_range)
         case "int8", ("dynamic" | "dynamic-per-layer") as mode:
             member = to_int8_dynamic(
                 member, path, per_channel=mode == "dynamic", reduce_range=variant.reduce_range
@@ -66,7 +73,7 @@ def compress(
     onnx.save_model(member, path)
 
 
-def put_in_order(member: onnx.ModelProto) -> None:
+def put_in_order(member: ModelProto) -> None:
     """Sort a graph, in place: every node after those that it reads from, else by its output's name.
 
     The quantizers append their nodes at the end, in the order of Python's sets, which differs from
@@ -98,7 +105,7 @@ def put_in_order(member: onnx.ModelProto) -> None:
 
 
 def static_ranges(
-    member: onnx.ModelProto,
+    member: ModelProto,
     variant: Variant,
     calibration: NDArray[np.float32],
     tensors: Sequence[str],
@@ -113,24 +120,4 @@ def static_ranges(
     """
     if variant.calibrator == "minmax":
         return value_ranges(member, calibration, tensors)
-    return histogram_ranges(
-        member,
-        calibration,
-        OPERATORS,
-        calibrator=variant.calibrator,
-        percentile=variant.percentile,
-    )
-
-
-def _static(
-    member: onnx.ModelProto,
-    variant: Variant,
-    calibration: NDArray[np.float32],
-    plan: StaticPlan | None,
-) -> onnx.ModelProto:
-    plan = plan or plan_static(member, reduce_range=variant.reduce_range)
-    tensors = plan.tensors if plan else calibrated_tensors(member, OPERATORS)
-    ranges = static_ranges(member, variant, calibration, tensors)
-    if plan:
-        return plan.fill(member, ranges)
-    return quantize_static(member, ranges, reduce_range=variant.reduce_range)
+    return histogram_ranges(member, calibration, OPERATORS, variant)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx
 import onnxruntime
+from onnx import ModelProto
 
 from scotoma.config import Variant
 
@@ -22,26 +22,7 @@ MOVING = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Float32Layers:
-    """Operators of one type that are computed in float32.
-
-    Attributes:
-        operator: Their ONNX type.
-        layers: Their names in the graph, in its order.
-        reason: Why.
-    """
-
-    operator: str
-    layers: tuple[str, ...]
-    reason: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """List the attributes for the manifest."""
-        return {"operator": self.operator, "layers": list(self.layers), "reason": self.reason}
-
-
-def float32_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> list[Float32Layers]:
+def float32_layers(graph: ModelProto, path: Path, variant: Variant) -> list[dict[str, Any]]:
     """List the layers that ONNX Runtime computes in float32 when it runs a compressed member.
 
     They are read from the graph that it has optimised for this processor, not from the file: a
@@ -53,7 +34,8 @@ def float32_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> list
         variant: The variant of that file.
 
     Returns:
-        By type of operator, in the order of the graph; what only moves numbers is not listed.
+        For the manifest: each type of `operator`, the names of its `layers`, and the `reason`, in
+        the order of the graph; what only moves numbers is not listed.
     """
     known = {node.name for node in graph.graph.node}
     layers_of: dict[str, list[str]] = {}
@@ -62,12 +44,12 @@ def float32_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> list
         if node.name in known and not moves:
             layers_of.setdefault(node.op_type.removeprefix("Fused"), []).append(node.name)
     return [
-        Float32Layers(operator, tuple(layers), _reason(operator, variant))
+        {"operator": operator, "layers": layers, "reason": _reason(operator, variant)}
         for operator, layers in layers_of.items()
     ]
 
 
-def _optimised(path: Path) -> onnx.ModelProto:
+def _optimised(path: Path) -> ModelProto:
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         target = Path(folder, "optimised.onnx")
         options = onnxruntime.SessionOptions()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference
 from torch import nn
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
 
@@ -95,7 +94,7 @@ def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Architecture:
     return Architecture(shape_inference.infer_shapes(graph), pairs)
 
 
-def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -> onnx.ModelProto:
+def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -> ModelProto:
     program = torch.onnx.export(
         model,
         (images,),
@@ -109,7 +108,7 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
     )
     if program is None:
         raise RuntimeError("torch exported no ONNX program")
-    graph: onnx.ModelProto = program.model_proto
+    graph: ModelProto = program.model_proto
     # Shapes of weights among those of activations: quantizers that transpose a weight stumble.
     del graph.graph.value_info[:]
     # The exporter leaves stack traces with the paths of this machine.
@@ -121,15 +120,11 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
 IR_VERSION = 10  # of opset 21
 
 
-class _Node(NamedTuple):
-    """One layer as a node: its operator, its attributes, and the shape of a Reshape."""
-
-    operator: str
-    attributes: dict[str, Any]
-    shape: tuple[int, ...] = ()  # of Reshape, which takes it as an input
+# One layer as a node: its operator, its attributes, and the shape that a Reshape takes as an input.
+_Node = tuple[str, dict[str, Any], tuple[int, ...]]
 
 
-def sequential_graph(model: nn.Module, images: torch.Tensor) -> onnx.ModelProto | None:
+def sequential_graph(model: nn.Module, images: torch.Tensor) -> ModelProto | None:
     """Write the graph of a network whose layers are called one after the other.
 
     Args:
@@ -150,12 +145,13 @@ def sequential_graph(model: nn.Module, images: torch.Tensor) -> onnx.ModelProto 
         node = _node(layer, active, output)
         if node is None:
             return None
+        operator, attributes, shape = node
         inputs = [tensor, *(f"{name}.{own}" for own, _ in layer.named_parameters())]
-        if node.shape:
-            held[f"{name}.shape"] = torch.tensor(node.shape)
+        if shape:
+            held[f"{name}.shape"] = torch.tensor(shape)
             inputs.append(f"{name}.shape")
         tensor = OUTPUT if place == len(layers) else f"{name}.made"
-        nodes.append(helper.make_node(node.operator, inputs, [tensor], name, **node.attributes))
+        nodes.append(helper.make_node(operator, inputs, [tensor], name, **attributes))
         active = output
     ends = [
         helper.make_tensor_value_info(end, TensorProto.FLOAT, ["batch", *values.shape[1:]])
@@ -187,38 +183,22 @@ def _node(layer: Any, active: torch.Tensor, output: torch.Tensor) -> _Node | Non
     """Translate a layer to a node, from its input and its output; None for any other."""
     kind = type(layer)  # a subclass may do something else
     if kind is nn.Conv2d and layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
-        return _Node(
-            "Conv",
-            {
-                "auto_pad": "NOTSET",
-                "dilations": layer.dilation,
-                "group": layer.groups,
-                "kernel_shape": layer.kernel_size,
-                "pads": layer.padding * 2,
-                "strides": layer.stride,
-            },
-        )
+        window = {"kernel_shape": layer.kernel_size, "strides": layer.stride}
+        window |= {"dilations": layer.dilation, "pads": layer.padding * 2}
+        return "Conv", {"auto_pad": "NOTSET", "group": layer.groups, **window}, ()
     if kind is nn.ReLU:
-        return _Node("Relu", {})
+        return "Relu", {}, ()
     if kind is nn.AdaptiveAvgPool2d:
         height, width = active.shape[2:]
         rows, columns = output.shape[2:]
         if height % rows or width % columns:
             return None
-        window = (height // rows, width // columns)
-        return _Node(
-            "AveragePool",
-            {
-                "auto_pad": "NOTSET",
-                "ceil_mode": 0,
-                "count_include_pad": 1,
-                "kernel_shape": window,
-                "pads": (0, 0, 0, 0),
-                "strides": window,
-            },
-        )
+        sides = (height // rows, width // columns)
+        window = {"kernel_shape": sides, "strides": sides, "pads": (0, 0, 0, 0)}
+        facts = {"auto_pad": "NOTSET", "ceil_mode": 0, "count_include_pad": 1}
+        return "AveragePool", facts | window, ()
     if kind is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
-        return _Node("Reshape", {"allowzero": 1}, (-1, output.shape[1]))
+        return "Reshape", {"allowzero": 1}, (-1, output.shape[1])
     if kind is nn.Linear:
-        return _Node("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1})
+        return "Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}, ()
     return None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
+from onnx import ModelProto, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 
@@ -19,13 +19,13 @@ QUANTIZED, TRANSPOSED = "_quantized", "_Transposed"  # what ONNX Runtime appends
 
 
 def to_int8_dynamic(
-    member: onnx.ModelProto,
+    member: ModelProto,
     path: Path,
     *,
     per_channel: bool,
     reduce_range: bool,
     in_float32: Sequence[str] = (),
-) -> onnx.ModelProto:
+) -> ModelProto:
     """Quantize the products of a graph: int8 weights, activations in the range that they have.
 
     Args:
@@ -86,7 +86,7 @@ def quantize_channels(
     return np.rint(weight / scales).astype(np.int8), scales
 
 
-def _turned(graph: onnx.ModelProto) -> set[str]:
+def _turned(graph: ModelProto) -> set[str]:
     """Name the weights that a Gemm transposes; the quantizer, making a MatMul of it, does."""
     return {
         node.input[1]
@@ -96,7 +96,7 @@ def _turned(graph: onnx.ModelProto) -> set[str]:
 
 
 def _scale_each_channel(
-    quantized: onnx.ModelProto,
+    quantized: ModelProto,
     weights: dict[str, NDArray[np.float32]],
     turned: set[str],
     *,

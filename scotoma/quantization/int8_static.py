@@ -7,14 +7,14 @@ and ranges; all other numbers follow from them, by the formulas below.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, numpy_helper
+from onnx import ModelProto, TensorProto, numpy_helper
 from onnxruntime.quantization import QuantType
 from onnxruntime.quantization.calibrate import TensorData
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
@@ -58,7 +58,7 @@ class StaticPlan:
         biases: Those in 32 bits.
     """
 
-    quantized: onnx.ModelProto
+    quantized: ModelProto
     reduce_range: bool
     ranges: dict[str, str | tuple[float, float]]
     weights: dict[str, tuple[int, int | None]]
@@ -69,7 +69,7 @@ class StaticPlan:
         """Tensors whose ranges are needed."""
         return sorted({source for source in self.ranges.values() if isinstance(source, str)})
 
-    def fill(self, member: onnx.ModelProto, ranges: Ranges) -> onnx.ModelProto:
+    def fill(self, member: ModelProto, ranges: Ranges) -> ModelProto:
         """Fill in the quantized graph of one member.
 
         Args:
@@ -77,8 +77,7 @@ class StaticPlan:
             ranges: Ranges of `tensors` at least.
         """
         held = {initializer.name: initializer for initializer in member.graph.initializer}
-        filled = onnx.ModelProto()
-        filled.CopyFrom(self.quantized)
+        filled = copy.deepcopy(self.quantized)
         own = self._numbers({name: numpy_helper.to_array(held[name]) for name in held}, ranges)
         for initializer in filled.graph.initializer:
             name = initializer.name
@@ -158,7 +157,7 @@ def _with_room_for_bias(
 
 
 def plan_static(
-    graph: onnx.ModelProto, *, reduce_range: bool, in_float32: Sequence[str] = ()
+    graph: ModelProto, *, reduce_range: bool, in_float32: Sequence[str] = ()
 ) -> StaticPlan | None:
     """Quantize an architecture once.
 
@@ -172,12 +171,9 @@ def plan_static(
         quantizer: such members are quantized one by one.
     """
     ranges: Ranges = dict.fromkeys(calibrated_tensors(graph, OPERATORS), (-1.0, 2.0))
-    data = {name: _tensor_data(*ends) for name, ends in ranges.items()}
+    quantizer, data = _quantized(graph, ranges, reduce_range, in_float32)
     sources = {id(value): name for name, value in data.items()}
-    quantizer = _quantizer(graph, data, reduce_range=reduce_range, in_float32=in_float32)
-    with silence_quantizers():
-        quantizer.quantize_model()
-    whole: onnx.ModelProto = quantizer.model.model
+    whole: ModelProto = quantizer.model.model
     scales = {initializer.name for initializer in whole.graph.initializer}
     biases = {
         name: Bias(
@@ -198,8 +194,7 @@ def plan_static(
         name: (int(held["quant_type"]), held.get("axis"))
         for name, held in quantizer.initializer_quant_params.items()
     }
-    quantized = onnx.ModelProto()
-    quantized.CopyFrom(whole)
+    quantized = copy.deepcopy(whole)
     for initializer in quantized.graph.initializer:
         initializer.CopyFrom(TensorProto(name=initializer.name))
     plan = StaticPlan(quantized, reduce_range, activations, weights, biases)
@@ -210,18 +205,18 @@ def plan_static(
     return plan if same else None
 
 
-def _numbers_of(model: onnx.ModelProto) -> dict[str, tuple[Any, ...]]:
+def _numbers_of(model: ModelProto) -> dict[str, tuple[Any, ...]]:
     arrays = {held.name: numpy_helper.to_array(held) for held in model.graph.initializer}
     return {name: (a.shape, a.dtype, a.tobytes()) for name, a in arrays.items()}
 
 
 def quantize_static(
-    member: onnx.ModelProto,
+    member: ModelProto,
     ranges: Ranges,
     *,
     reduce_range: bool,
     in_float32: Sequence[str] = (),
-) -> onnx.ModelProto:
+) -> ModelProto:
     """Quantize one member by ONNX Runtime: int8 weights, one scale per channel, uint8 activations.
 
     Args:
@@ -230,35 +225,30 @@ def quantize_static(
         reduce_range: Weights in 7 bits.
         in_float32: Names of nodes that stay as they are.
     """
-    data = {name: _tensor_data(*ends) for name, ends in ranges.items()}
-    quantizer = _quantizer(member, data, reduce_range=reduce_range, in_float32=in_float32)
-    with silence_quantizers():
-        quantizer.quantize_model()
-    quantized: onnx.ModelProto = quantizer.model.model
+    quantizer, _ = _quantized(member, ranges, reduce_range, in_float32)
+    quantized: ModelProto = quantizer.model.model
     return quantized
 
 
-def _tensor_data(low: float, high: float) -> TensorData:
-    return TensorData(lowest=np.float32(low), highest=np.float32(high))
-
-
-def _quantizer(
-    model: onnx.ModelProto,
-    ranges: dict[str, TensorData],
-    *,
-    reduce_range: bool,
-    in_float32: Sequence[str],
-) -> QDQQuantizer:
+def _quantized(
+    model: ModelProto, ranges: Ranges, reduce_range: bool, in_float32: Sequence[str]
+) -> tuple[QDQQuantizer, dict[str, TensorData]]:
+    data = {
+        name: TensorData(lowest=np.float32(low), highest=np.float32(high))
+        for name, (low, high) in ranges.items()
+    }
     with silence_quantizers():
-        return QDQQuantizer(
+        quantizer = QDQQuantizer(
             model,
             True,  # one scale per channel of the weights
             reduce_range,
             QuantType.QInt8,
             QuantType.QUInt8,
-            ranges,
+            data,
             [],
             list(in_float32),
             OPERATORS,
             {},
         )
+        quantizer.quantize_model()
+    return quantizer, data

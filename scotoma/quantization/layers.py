@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import onnx
+from onnx import ModelProto
 
 from scotoma.quantization.int8_static import OPERATORS
 
@@ -33,7 +33,7 @@ class Layer:
     nodes: tuple[str, ...]
 
 
-def layers_of(graph: onnx.ModelProto) -> tuple[Layer, ...]:
+def layers_of(graph: ModelProto) -> tuple[Layer, ...]:
     """List the layers of a network, in the order of its graph.
 
     What stands before the first weights belongs to the first layer. Two nodes that share a weight
@@ -66,7 +66,7 @@ def layers_of(graph: onnx.ModelProto) -> tuple[Layer, ...]:
     )
 
 
-def products_of(graph: onnx.ModelProto) -> int:
+def products_of(graph: ModelProto) -> int:
     """Count the multiplications of one image's pass: each weight as often as it is applied.
 
     Args:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Sequence
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from scotoma.quantization.calibration import Ranges
 from scotoma.quantization.compress import put_in_order
@@ -21,7 +22,7 @@ class MixedPrecision:
     """
 
     def __init__(
-        self, architecture: onnx.ModelProto, layers: Sequence[Layer], *, reduce_range: bool
+        self, architecture: ModelProto, layers: Sequence[Layer], *, reduce_range: bool
     ) -> None:
         """Prepare nothing yet.
 
@@ -38,9 +39,7 @@ class MixedPrecision:
         """Names of the nodes of some layers: ONNX Runtime's `nodes_to_exclude`."""
         return [name for place in sorted(float32) for name in self.layers[place].nodes]
 
-    def __call__(
-        self, member: onnx.ModelProto, ranges: Ranges, float32: Collection[int]
-    ) -> onnx.ModelProto:
+    def __call__(self, member: ModelProto, ranges: Ranges, float32: Collection[int]) -> ModelProto:
         """Quantize one member.
 
         Args:
@@ -61,9 +60,9 @@ class MixedPrecision:
         if plan is not None:
             made = plan.fill(member, ranges)
         else:
-            made = onnx.ModelProto()
-            made.CopyFrom(member)
-            made = quantize_static(made, ranges, reduce_range=self.reduce_range, in_float32=nodes)
+            made = quantize_static(
+                copy.deepcopy(member), ranges, reduce_range=self.reduce_range, in_float32=nodes
+            )
         shield(made, nodes)
         put_in_order(made)
         return made
@@ -72,7 +71,7 @@ class MixedPrecision:
 REQUANTIZED = ("Conv", "ConvTranspose", "Gemm")
 
 
-def shield(model: onnx.ModelProto, nodes: Collection[str]) -> None:
+def shield(model: ModelProto, nodes: Collection[str]) -> None:
     """Put a Clip before nodes that are to stay in float32, in place.
 
     Args:
@@ -94,7 +93,7 @@ def shield(model: onnx.ModelProto, nodes: Collection[str]) -> None:
         node.input[0] = clipped[tensor]
 
 
-def _clip(model: onnx.ModelProto, before: onnx.NodeProto, held: dict[str, onnx.TensorProto]) -> str:
+def _clip(model: ModelProto, before: onnx.NodeProto, held: dict[str, onnx.TensorProto]) -> str:
     """Add the Clip after one DequantizeLinear; returns what it gives."""
     scale, zero = (numpy_helper.to_array(held[name]) for name in before.input[1:3])
     limits = np.iinfo(zero.dtype)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, numpy_helper
+from onnx import ModelProto, TensorProto, numpy_helper
 
 # Operators with weights: the numbers of the inputs that may hold them, and of their zero point.
 WEIGHTED: dict[str, tuple[tuple[int, ...], int]] = {
@@ -29,6 +29,9 @@ BITS: dict[int, int] = {
 }  # fmt: skip
 
 
+Origin = tuple[onnx.TensorProto, onnx.TensorProto | None, int]  # a tensor, its zero point and axis
+
+
 class StoredWeights(NamedTuple):
     """Facts about the weights of convolutions and linear layers.
 
@@ -41,7 +44,7 @@ class StoredWeights(NamedTuple):
     sparsity: float | None
 
 
-def stored_weights(model: onnx.ModelProto) -> StoredWeights:
+def stored_weights(model: ModelProto) -> StoredWeights:
     """Measure the weights of a model, whose external data have been read.
 
     >>> weight = numpy_helper.from_array(np.float32([[0, 1], [2, 0]]), "w")
@@ -55,66 +58,53 @@ def stored_weights(model: onnx.ModelProto) -> StoredWeights:
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             held[node.output[0]] = node.attribute[0].t
+
+    def origin(node: onnx.NodeProto, place: int, zero_point: int) -> Origin | None:
+        """The tensor that an input of a node comes from, its zero point and axis."""
+        name = node.input[place]
+        zero = held.get(node.input[zero_point]) if 0 < zero_point < len(node.input) else None
+        axis = 0 if node.op_type in ("QLinearConv", "ConvInteger") else -1
+        for _ in range(len(producers) + 1):
+            if name in held:
+                return held[name], zero, axis
+            before = producers.get(name)
+            if before is None or before.op_type not in PASSING:
+                return None
+            if before.op_type == DEQUANTIZES:
+                zero = held.get(before.input[2]) if len(before.input) > 2 else None
+                axis = _attribute(before, "axis", 1)
+            elif before.op_type == "QuantizeLinear":
+                zero = None  # of what is stored nothing is quantized
+            name = before.input[0]
+        return None
+
     stored: Counter[int | None] = Counter()
     zeros: list[float | None] = []
     seen: set[str] = set()
     for node in model.graph.node:
         places, zero_point = WEIGHTED.get(node.op_type, ((), 0))
-        for place in places:
-            found = _weights(node, place, zero_point, producers, held)
-            if found is None:
-                continue
-            tensor, zero, axis = found
-            if tensor.name and tensor.name in seen:
-                break
-            seen.add(tensor.name)
-            if node.op_type in PACKED:
-                size = _attribute(node, "K", 0) * _attribute(node, "N", 0)
-                stored[_attribute(node, "bits", 4)] += size
-                zeros.append(None)
-                break
-            try:
-                values = numpy_helper.to_array(tensor)
-                count = _zeros(values, zero, axis)
-            except (KeyError, TypeError, ValueError):  # data and shape that do not fit
-                return StoredWeights(None, None)
-            stored[BITS.get(tensor.data_type)] += values.size
-            zeros.append(count)
-            break
+        read = (origin(node, place, zero_point) for place in places if place < len(node.input))
+        tensor, zero, axis = next(filter(None, read), (None, None, 0))
+        if tensor is None or (tensor.name and tensor.name in seen):
+            continue
+        seen.add(tensor.name)
+        if node.op_type in PACKED:
+            size = _attribute(node, "K", 0) * _attribute(node, "N", 0)
+            stored[_attribute(node, "bits", 4)] += size
+            zeros.append(None)
+            continue
+        try:
+            values = numpy_helper.to_array(tensor)
+            zeros.append(_zeros(values, zero, axis))
+        except (KeyError, TypeError, ValueError):  # data and shape that do not fit
+            return StoredWeights(None, None)
+        stored[BITS.get(tensor.data_type)] += values.size
     total = sum(stored.values())
     if not total:
         return StoredWeights(None, None)
     counted = [count for count in zeros if count is not None]
     sparsity = sum(counted) / total if len(counted) == len(zeros) else None
     return StoredWeights(stored.most_common(1)[0][0], sparsity)
-
-
-def _weights(
-    node: onnx.NodeProto,
-    place: int,
-    zero_point: int,
-    producers: dict[str, onnx.NodeProto],
-    held: dict[str, onnx.TensorProto],
-) -> tuple[onnx.TensorProto, onnx.TensorProto | None, int] | None:
-    """The tensor that an input of a node comes from, its zero point and axis; None without one."""
-    if len(node.input) <= place:
-        return None
-    name = node.input[place]
-    zero = held.get(node.input[zero_point]) if 0 < zero_point < len(node.input) else None
-    axis = 0 if node.op_type in ("QLinearConv", "ConvInteger") else -1
-    for _ in range(len(producers) + 1):
-        if name in held:
-            return held[name], zero, axis
-        before = producers.get(name)
-        if before is None or before.op_type not in PASSING:
-            return None
-        if before.op_type == DEQUANTIZES:
-            zero = held.get(before.input[2]) if len(before.input) > 2 else None
-            axis = _attribute(before, "axis", 1)
-        elif before.op_type == "QuantizeLinear":
-            zero = None  # of what is stored nothing is quantized
-        name = before.input[0]
-    return None
 
 
 def _zeros(values: NDArray[Any], zero: onnx.TensorProto | None, axis: int) -> float | None:

@@ -133,7 +133,7 @@ class Compression:
             "bytes": path.stat().st_size,
         }
         if float32 is not None:  # of the first member: they are those of the architecture
-            record["float32_layers"] = [layers.as_dict() for layers in float32]
+            record["float32_layers"] = float32
         write_json(path.with_suffix(".json"), record)
         self.run.publish(path, path.with_suffix(".json"))
 

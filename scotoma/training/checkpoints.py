@@ -11,6 +11,7 @@ from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.training.engine import TrainedMember
+    from scotoma.training.stacked_network import Tensors
 
 
 def checkpoint_name(step: int) -> str:
@@ -52,10 +53,15 @@ def write_checkpoints(run: Run, step: int, members: Sequence[TrainedMember]) -> 
         step: Steps that they have done.
         members: What `Training.finish` makes of their state.
     """
-    from safetensors.torch import save_file
-
     for one in members:
         path = checkpoint_path(run, step, one.member.index)
-        with written(path) as temporary:
-            save_file({n: v.contiguous() for n, v in one.state.items()}, temporary)
+        write_weights(path, one.state)
         run.publish(path)
+
+
+def write_weights(path: Path, tensors: Tensors) -> None:
+    """Write tensors by name as .safetensors: whole, or not at all."""
+    from safetensors.torch import save_file
+
+    with written(path) as temporary:
+        save_file({name: value.contiguous() for name, value in tensors.items()}, temporary)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -61,11 +60,9 @@ class _PreActivated(nn.Module):
         return total
 
 
-class _Head(nn.Sequential):
-    """Mean over the image, then one linear layer."""
-
-    def __init__(self, width: int, classes: int) -> None:
-        super().__init__(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes))
+def _head(width: int, classes: int) -> nn.Module:
+    """Take the mean over the image, then one linear layer."""
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes))
 
 
 def _stages(
@@ -80,13 +77,19 @@ def _stages(
     return layers
 
 
-def cifar_resnet(depth: int, classes: int, *, width: int = 16) -> nn.Module:
+def _residual(widths: tuple[int, ...], blocks: int, classes: int) -> nn.Module:
+    """Build a residual network that keeps small images at their size: 3x3, stride 1, no pooling."""
+    stem = [_conv(3, widths[0]), nn.BatchNorm2d(widths[0]), nn.ReLU()]
+    stages = _stages(_Basic, widths[0], widths, blocks)
+    return nn.Sequential(*stem, *stages, _head(widths[-1], classes))
+
+
+def cifar_resnet(depth: int, classes: int) -> nn.Module:
     """ResNet-8, -14, -20 and so on, for 32x32 images.
 
     Args:
         depth: 6n + 2 layers.
         classes: Number of outputs.
-        width: Channels of the first stage; the others have twice and four times as many.
 
     Returns:
         A network from (B, 3, H, W) to (B, classes).
@@ -100,19 +103,7 @@ def cifar_resnet(depth: int, classes: int, *, width: int = 16) -> nn.Module:
     """
     if (depth - 2) % 6:
         raise ValueError(f"depth must be 6n + 2, got {depth}")
-    stem = [_conv(3, width), nn.BatchNorm2d(width), nn.ReLU()]
-    stages = _stages(_Basic, width, (width, 2 * width, 4 * width), (depth - 2) // 6)
-    return nn.Sequential(*stem, *stages, _Head(4 * width, classes))
-
-
-def cifar_resnet18(classes: int) -> nn.Module:
-    """ResNet-18 whose first layer keeps 32x32 images at their size: 3x3, stride 1, no pooling.
-
-    >>> sum(p.numel() for p in cifar_resnet18(10).parameters())
-    11173962
-    """
-    stem = [_conv(3, 64), nn.BatchNorm2d(64), nn.ReLU()]
-    return nn.Sequential(*stem, *_stages(_Basic, 64, (64, 128, 256, 512), 2), _Head(512, classes))
+    return _residual((16, 32, 64), (depth - 2) // 6, classes)
 
 
 def wide_resnet(depth: int, widen: int, classes: int) -> nn.Module:
@@ -136,7 +127,7 @@ def wide_resnet(depth: int, widen: int, classes: int) -> nn.Module:
         raise ValueError(f"depth must be 6n + 4, got {depth}")
     widths = (16 * widen, 32 * widen, 64 * widen)
     stages = _stages(_PreActivated, 16, widths, (depth - 4) // 6)
-    tail = [nn.BatchNorm2d(widths[-1]), nn.ReLU(), _Head(widths[-1], classes)]
+    tail = [nn.BatchNorm2d(widths[-1]), nn.ReLU(), _head(widths[-1], classes)]
     return nn.Sequential(_conv(3, 16), *stages, *tail)
 
 
@@ -226,7 +217,7 @@ def speedrun(classes: int, *, widths: tuple[int, ...] = (64, 256, 256)) -> nn.Mo
 
 def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
     """Build a convolution whose first filters begin as the identity."""
-    layer = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+    layer = _conv(inputs, outputs)
     nn.init.dirac_(layer.weight.data[:inputs])
     return layer
 
@@ -236,14 +227,6 @@ def _normalisation(channels: int) -> nn.BatchNorm2d:
     del layer.weight
     layer.register_buffer("weight", torch.ones(channels))
     return layer
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """A layer that looks at training images before the first step."""
-
-    def prepare(self, images: Tensor) -> None:
-        """Set weights from normalised images, shape (N, 3, H, W)."""
 
 
 def tiny_convnet(classes: int, *, width: int = 48) -> nn.Module:
@@ -260,10 +243,10 @@ def tiny_convnet(classes: int, *, width: int = 48) -> nn.Module:
         A network from (B, 3, H, W) to (B, classes).
     """
     return nn.Sequential(
-        nn.Conv2d(3, width, 5, stride=2, padding=2, bias=False),
+        _conv(3, width, 2, size=5),
         nn.BatchNorm2d(width),
         nn.ReLU(),
-        nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False),
+        _conv(width, 2 * width, 2),
         nn.BatchNorm2d(2 * width),
         nn.ReLU(),
         nn.AdaptiveAvgPool2d(2),
@@ -277,7 +260,7 @@ BUILT_IN: dict[str, Callable[[int], nn.Module]] = {
     "resnet8": partial(cifar_resnet, 8),
     "resnet14": partial(cifar_resnet, 14),
     "resnet20": partial(cifar_resnet, 20),
-    "cifar-resnet18": cifar_resnet18,
+    "cifar-resnet18": partial(_residual, (64, 128, 256, 512), 2),
     "speedrun": speedrun,
     "wrn-22-8": partial(wide_resnet, 22, 8),
     "wrn-28-10": partial(wide_resnet, 28, 10),
@@ -321,11 +304,12 @@ def prepare_layers(model: nn.Module, images: Callable[[], Tensor]) -> None:
 
     Args:
         model: A fresh network; changed in place.
-        images: Returns normalised images, shape (N, 3, H, W); called if any layer prepares.
+        images: Returns normalised images, shape (N, 3, H, W); called for each layer that has a
+            method `prepare`, which takes them.
     """
     for layer in model.modules():
-        if isinstance(layer, Prepares):
-            layer.prepare(images())
+        if prepare := getattr(layer, "prepare", None):
+            prepare(images())
 
 
 def _draws_random_numbers(layer: nn.Module) -> bool:

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import as_completed
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,8 @@ from scotoma.processes import map_in_order, worker_pool
 from scotoma.processes.machine import cores, gpu_watched, hardware, has_gpu_driver, versions
 from scotoma.processes.used import Effort, Workers
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
-from scotoma.storage.files import file_digest, written
-from scotoma.training.checkpoints import checkpoint_steps, write_checkpoints
+from scotoma.storage.files import file_digest
+from scotoma.training.checkpoints import checkpoint_steps, write_checkpoints, write_weights
 from scotoma.training.mitigated import (
     chosen_settings,
     dense_members,
@@ -42,8 +43,6 @@ from scotoma.training.mitigated import (
 from scotoma.training.randomness import member_seed
 
 if TYPE_CHECKING:
-    import torch
-
     from scotoma.training.backends import Backend
     from scotoma.training.engine import TrainedMember, Training
     from scotoma.training.task import TrainingTask
@@ -70,36 +69,36 @@ def train_populations(
     if due:
         with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
             stored = store_images(run.examples, "train", Path(folder))
-            data = (stored, examples.shown_labels, len(examples.classes))
-            _train(run, wanted, due, data, data_digest, Workers() if used is None else used)
+            labels, classes = examples.shown_labels, len(examples.classes)
+            data = (run, stored, labels, classes, data_digest)
+            _train(data, wanted, due, Workers() if used is None else used)
     return [run.member(variant, index) for variant, index in wanted]
 
 
 def _train(
-    run: Run,
+    data: tuple[Run, StoredImages, NDArray[np.int64], int, str],
     wanted: list[tuple[str, int]],
     due: set[tuple[str, int]],
-    data: TrainingData,
-    data_digest: str,
     used: Workers,
 ) -> None:
     """Train every chunk that holds a member that is due, in worker processes.
 
     This process imports no torch: that would take longer than training a small network.
     """
+    run, _, labels, *_ = data
     variants = list(dict.fromkeys(variant for variant, _ in wanted))
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
-    recipe = run.config.source.recipe.resolved(epoch_rows(run, data[1]))
+    recipe = run.config.source.recipe.resolved(epoch_rows(run, labels))
     shared = recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
     most = min(1 if has_gpu_driver() else cores(), len(due))
     with ExitStack() as pools:
-        pool = pools.enter_context(worker_pool(most, _start_worker, run, data))
+        pool = pools.enter_context(worker_pool(most, Trainer, *data))
         if run.config.mitigation is not None and run.config.mitigation.chooses:
-            pool.submit(_choose_settings, data_digest, task="choosing settings").result()
-        way = pool.submit(_choose_way, task="trying a step of training").result()
+            pool.submit(Trainer.choose_settings, task="choosing settings").result()
+        way = pool.submit(Trainer.choose_way, task="trying a step of training").result()
         workers = min(way.workers, len(due))
         if workers > most == 1 < len(due):  # torch has no use for that GPU
-            pool = pools.enter_context(worker_pool(workers, _start_worker, run, data))
+            pool = pools.enter_context(worker_pool(workers, Trainer, *data))
         chunks = _chunks(wanted, due, way.together)
         progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
         kind = used.of("gpu" if way.gpu else "processor", way.gpu or "the processor")
@@ -108,11 +107,10 @@ def _train(
         kind.gpu, kind.began = use if way.gpu else None, time.perf_counter()
         futures = {
             pool.submit(
-                _train_chunk, *chunk, way.backend, data_digest, task,
-                task=f"training {_named(*chunk)}",
+                Trainer.train, *chunk, way.backend, task, task=f"training {_named(*chunk)}"
             ): chunk
             for chunk in chunks
-        }  # fmt: skip
+        }
         for future in as_completed(futures):
             for effort, first_s in future.result():
                 kind.efforts.append(effort)
@@ -195,242 +193,226 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
     }
 
 
-TrainingData: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
-SharedData: TypeAlias = "tuple[Run, IndexedImages, TrainingData, Built]"  # of a worker
+class Trainer:
+    """A worker: the data, and what its chunks share.
 
-
-class Built:
-    """What the chunks of one worker share: on a GPU the compiled and recorded pass of members.
-
-    To compile it and to record it takes longer than some hundred steps.
+    On a GPU that is the compiled and recorded pass of members: to compile it and to record it takes
+    longer than some hundred steps.
     """
 
-    def __init__(self) -> None:
-        self._task: tuple[TrainingTask, NDArray[np.int64] | None] | None = None
-        self._steps: dict[tuple[int, str], dict[Any, Any]] = {}
+    def __init__(
+        self,
+        run: Run,
+        stored: StoredImages,
+        labels: NDArray[np.int64],
+        classes: int,
+        data_digest: str,
+    ) -> None:
+        """Read nothing yet.
 
-    def task(
-        self, run: Run, labels: NDArray[np.int64], classes: int, device: torch.device
-    ) -> tuple[TrainingTask, NDArray[np.int64] | None]:
-        """What is learned: on a GPU one object for all chunks, by which their passes are known."""
-        if device.type != "cuda":
-            return learning_task(run, labels, classes)
-        self._task = self._task or learning_task(run, labels, classes)
-        return self._task
+        Args:
+            run: The run.
+            stored: Its training images.
+            labels: Of the images, shape (N,); of several labels 0 and 1, shape (N, L).
+            classes: Number of classes.
+            data_digest: Of what training reads.
+        """
+        import torch
 
-    def steps(
-        self, task: TrainingTask, members: int, backend: str, device: torch.device
-    ) -> dict[Any, Any] | None:
-        """Steps that were built for as many members; None where nothing is compiled."""
-        if device.type != "cuda" or task.phases is not None:
-            return None
-        return self._steps.setdefault((members, backend), {})
+        from scotoma.training.placement import training_device
 
+        if run.config.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
+            # As `use_deterministic_algorithms`, which imports torch's compiler for two seconds.
+            torch.set_deterministic_debug_mode("error")
+        self.run, self.stored, self.labels, self.classes = run, stored, labels, classes
+        self.data_digest, self.device = data_digest, training_device()
+        self._passes: dict[tuple[int, str], dict[Any, Any]] = {}
 
-def _start_worker(run: Run, data: TrainingData) -> SharedData:
-    import torch
+    @cached_property
+    def images(self) -> IndexedImages:
+        """The training images."""
+        return self.stored.open()
 
-    if run.config.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it on a GPU
-        # As `use_deterministic_algorithms`, which imports torch's compiler for two seconds.
-        torch.set_deterministic_debug_mode("error")
-    return run, data[0].open(), data, Built()
+    @cached_property
+    def task(self) -> tuple[TrainingTask, NDArray[np.int64] | None]:
+        """What is learned, and from which groups: one object, by which passes are known."""
+        return learning_task(self.run, self.labels, self.classes)
 
+    def choose_settings(self) -> None:
+        """Leave the settings that serve the worst group of held-out training examples best."""
+        from scotoma.training.jtt_settings import held_out_quarter, try_settings
 
-def _choose_settings(shared: SharedData, data_digest: str) -> None:
-    """Leave the settings that serve the worst group of held-out training examples best."""
-    from scotoma.training.jtt_settings import held_out_quarter, try_settings
-    from scotoma.training.placement import training_device
-
-    run, images, (_, labels, classes), _ = shared
-    asked, groups = run.config.mitigation, run_groups(run)
-    assert asked is not None
-    assert groups is not None
-    path, made_of = settings_file(run), {"made_of": _origin(run.config, data_digest)}
-    run.fetch(path)
-    if path.exists() and {"made_of": read_record(path).get("made_of")} == made_of:
-        return
-    examples = AuditedExamples.read(run.examples, images=False, split="train")
-    cells = groups.codes * classes + labels
-    base = run.config.population.seed
-    held = held_out_quarter(cells, examples.clusters, base)
-    tried = try_settings(
-        asked, learning_task(run, labels, classes)[0], images, labels, cells, held,
-        model=run.config.source.model, recipe=run.config.source.recipe,
-        seed=member_seed(base, "dense", 0), device=training_device(),
-    )  # fmt: skip
-    best = max(tried, key=lambda one: one.worst_accuracy)
-    chosen = {"first_steps": best.first_steps, "repeats": best.repeats}
-    content = chosen | {"held_out": int(held.sum()), "tried": [asdict(one) for one in tried]}
-    write_json(path, content | made_of)
-    run.publish(path)
-
-
-def _choose_way(shared: SharedData) -> Way:
-    """Choose how gradients are computed, who trains together, and in how many workers."""
-    from scotoma.training.choose_backend import choose_backend, compiling_pays, members_together
-    from scotoma.training.models import build_model, try_outputs
-    from scotoma.training.placement import device_name, training_device
-    from scotoma.training.pruning import prunable
-    from scotoma.training.task import stage_of
-
-    run, images, (_, labels, classes), _ = shared
-    task, _ = learning_task(run, labels, classes)
-    model = build_model(name := run.config.source.model, outputs := task.outputs, 0)
-    if is_code(name):
-        try_outputs(model, name, outputs, images.shape[2:])
-    for variant in run.config.resolved_variants:  # refused now, not after the dense ones
-        prunable(model, variant.exempt)
-    device = training_device()
-    on_gpu = device.type == "cuda"
-    steps = run.config.source.recipe.resolved(task.pool_size(len(labels))).total_steps
-    compiled = "compiled" if compiling_pays(run.config, steps) else "too few steps to compile"
-    workers, gpu = 1 if on_gpu else cores(), device_name(device) if on_gpu else ""
-
-    def way(backend: Backend) -> Way:
-        together = members_together(backend, device, run.config)
-        why = (
-            f"chunks of {together}, {compiled}, which fill it in one process" if on_gpu
-            else f"one a core, chunks of {together}"
-        )  # fmt: skip
-        return Way(backend, together, workers, why, gpu)
-
-    if task.head is not None and stage_of(task.head.reads):  # the stacked pass has no maps
-        return way("loop")
-    kinds = labels if labels.ndim == 1 else labels[:, 0]  # what a step costs is the network's
-    return way(choose_backend(run.config, images, kinds, device))
-
-
-def _train_chunk(
-    shared: SharedData,
-    variant: str,
-    indices: list[int],
-    backend: Backend,
-    data_digest: str,
-    task: str,
-) -> list[tuple[Effort, float]]:
-    """Train one chunk in a worker, half of it at a time if the GPU has no memory for the whole.
-
-    Returns:
-        What each part cost, and the seconds of its first step, which compiles.
-    """
-    import torch
-
-    try:
-        return [_train_together(shared, variant, indices, backend, data_digest, task)]
-    except RuntimeError as error:
-        if "does not have a deterministic implementation" in str(error):
-            source = shared[0].config.source
-            raise ConfigError(
-                f"deterministic: true asks for operations that give the same bytes every time, and "
-                f"model {source.model} has one that cannot on this GPU "
-                f"({str(error).partition(' ')[0]}); set deterministic: false, or choose another"
-            ) from error
-        if not isinstance(error, torch.OutOfMemoryError):
-            raise
-        if len(indices) == 1:
-            raise ConfigError(
-                f"member {indices[0]} of {variant} does not fit the GPU's memory with "
-                f"recipe.batch_size {shared[0].config.source.recipe.batch_size}; lower it"
-            ) from error
-        torch.cuda.empty_cache()
-        half = len(indices) // 2
-        print(
-            f"{len(indices)} members of {variant} together exceed the GPU's memory; "
-            f"going on with {half}",
-            file=sys.stderr,
-        )
-        return [
-            effort
-            for part in (indices[:half], indices[half:])
-            for effort in _train_chunk(shared, variant, part, backend, data_digest, task)
-        ]
-
-
-def _train_together(
-    shared: SharedData,
-    variant: str,
-    indices: list[int],
-    backend: Backend,
-    data_digest: str,
-    task: str,
-) -> tuple[Effort, float]:
-    """Train some members as one and write those that an earlier try has not finished."""
-    from safetensors.torch import save_file
-
-    from scotoma.training.choose_backend import compiling_pays
-    from scotoma.training.engine import Member, Training, products_precision
-    from scotoma.training.placement import device_name, training_device
-    from scotoma.training.pruning import Pruning
-    from scotoma.training.sparse_encoding import sparse_bytes
-
-    run, images, (_, labels, classes), built = shared
-    began, worked = time.perf_counter(), time.process_time()
-    device = training_device()
-    learned, attributes = built.task(run, labels, classes, device)
-    config = run.config
-    recipe = config.source.recipe.resolved(learned.pool_size(len(labels)))
-    way = config.variant(variant)
-    population = "dense" if way.forked else variant  # whose seeds the members have
-    own = [config.population.seed_index(k) for k in indices]
-    seeds = [member_seed(config.population.seed, population, k) for k in own]
-    training = Training(
-        [Member(variant, k, s, way.sparsity) for k, s in zip(indices, seeds, strict=True)],
-        images,
-        labels,
-        model=config.source.model,
-        task=learned,
-        attributes=attributes,
-        pruning=Pruning.of(way),
-        recipe=recipe,
-        backend=backend,
-        dense=dense_members(run, indices) if way.forked and learned.reference else None,
-        device=device,
-        steps=built.steps(learned, len(indices), backend, device),
-        compiled=(compiled := compiling_pays(config, recipe.total_steps)),
-    )
-    trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
-
-    def write(result: TrainedMember, trunk: str | None) -> None:
-        if _finished(run, variant, result.member.index, data_digest):
+        run = self.run
+        asked, groups = run.config.mitigation, run_groups(run)
+        assert asked is not None
+        assert groups is not None
+        path, made_of = settings_file(run), {"made_of": _origin(run.config, self.data_digest)}
+        run.fetch(path)
+        if path.exists() and {"made_of": read_record(path).get("made_of")} == made_of:
             return
-        path = run.member(variant, result.member.index)
-        with written(path) as temporary:
-            save_file({n: v.contiguous() for n, v in result.state.items()}, temporary)
-        write_json(
-            path.with_suffix(".json"),
-            {
-                "file": path.name,
-                "index": result.member.index,
-                "seed": result.member.seed,
-                **_origin(config, data_digest),
-                "steps": recipe.total_steps,
-                "backend": backend,
-                "trained_with": indices,
-                "products": str(products_precision(recipe, device)).removeprefix("torch."),
-                "hardware": hardware() | {"device": device_name(device)},
-                **({"compiled": compiled} if device.type == "cuda" else {}),
-                # JSON has no nan: a member that diverged is kept, and its loss has no value.
-                "loss": [loss if math.isfinite(loss) else None for loss in result.loss],
-                **({"trunk_sha256": trunk} if trunk else {}),
-                **chosen_settings(run),
-                "sha256": file_digest(path),
-                "bytes": path.stat().st_size,
-                "size": sparse_bytes(result.state, result.weights).record(),
-            },
+        examples = AuditedExamples.read(run.examples, images=False, split="train")
+        cells = groups.codes * self.classes + self.labels
+        base = run.config.population.seed
+        held = held_out_quarter(cells, examples.clusters, base)
+        task, _ = learning_task(run, self.labels, self.classes)  # before settings are chosen
+        tried = try_settings(
+            asked, task, self.images, self.labels, cells, held,
+            model=run.config.source.model, recipe=run.config.source.recipe,
+            seed=member_seed(base, "dense", 0), device=self.device,
+        )  # fmt: skip
+        best = max(tried, key=lambda one: one.worst_accuracy)
+        chosen = {"first_steps": best.first_steps, "repeats": best.repeats}
+        content = chosen | {"held_out": int(held.sum()), "tried": [asdict(one) for one in tried]}
+        write_json(path, content | made_of)
+        run.publish(path)
+
+    def choose_way(self) -> Way:
+        """Choose how gradients are computed, who trains together, and in how many workers."""
+        from scotoma.training.choose_backend import choose_backend, compiling_pays, members_together
+        from scotoma.training.models import build_model, try_outputs
+        from scotoma.training.placement import device_name
+        from scotoma.training.pruning import prunable
+        from scotoma.training.task import stage_of
+
+        config, device, labels, images = self.run.config, self.device, self.labels, self.images
+        task, _ = self.task
+        model = build_model(name := config.source.model, outputs := task.outputs, 0)
+        if is_code(name):
+            try_outputs(model, name, outputs, images.shape[2:])
+        for variant in config.resolved_variants:  # refused now, not after the dense ones
+            prunable(model, variant.exempt)
+        backend: Backend = "loop"
+        if task.head is None or not stage_of(task.head.reads):  # the stacked pass has no maps
+            kinds = labels if labels.ndim == 1 else labels[:, 0]  # a step costs what the net does
+            backend = choose_backend(config, images, kinds, device)
+        together, why = members_together(backend, device, config), "one a core, chunks of {}"
+        if on_gpu := device.type == "cuda":
+            steps = config.source.recipe.resolved(task.pool_size(len(labels))).total_steps
+            pays = compiling_pays(config, steps)
+            compiled = "compiled" if pays else "too few steps to compile"
+            why = f"chunks of {{}}, {compiled}, which fill it in one process"
+        gpu = device_name(device) if on_gpu else ""
+        return Way(backend, together, 1 if on_gpu else cores(), why.format(together), gpu)
+
+    def train(
+        self, variant: str, indices: list[int], backend: Backend, task: str
+    ) -> list[tuple[Effort, float]]:
+        """Train one chunk, half of it at a time if the GPU has no memory for the whole.
+
+        Returns:
+            What each part cost, and the seconds of its first step, which compiles.
+        """
+        import torch
+
+        source = self.run.config.source
+        try:
+            return [self._together(variant, indices, backend, task)]
+        except RuntimeError as error:
+            if "does not have a deterministic implementation" in str(error):
+                raise ConfigError(
+                    "deterministic: true asks for operations that give the same bytes every time, "
+                    f"and model {source.model} has one that cannot on this GPU "
+                    f"({str(error).partition(' ')[0]}); set deterministic: false, or choose another"
+                ) from error
+            if not isinstance(error, torch.OutOfMemoryError):
+                raise
+            if len(indices) == 1:
+                raise ConfigError(
+                    f"member {indices[0]} of {variant} does not fit the GPU's memory with "
+                    f"recipe.batch_size {source.recipe.batch_size}; lower it"
+                ) from error
+            torch.cuda.empty_cache()
+            half = len(indices) // 2
+            print(
+                f"{len(indices)} members of {variant} together exceed the GPU's memory; "
+                f"going on with {half}",
+                file=sys.stderr,
+            )
+            parts = (indices[:half], indices[half:])
+            return [e for part in parts for e in self.train(variant, part, backend, task)]
+
+    def _together(
+        self, variant: str, indices: list[int], backend: Backend, task: str
+    ) -> tuple[Effort, float]:
+        """Train some members as one and write those that an earlier try has not finished."""
+        from scotoma.training.choose_backend import compiling_pays
+        from scotoma.training.engine import Member, Training, products_precision
+        from scotoma.training.placement import device_name
+        from scotoma.training.pruning import Pruning
+        from scotoma.training.sparse_encoding import sparse_bytes
+
+        began, worked = time.perf_counter(), time.process_time()
+        run, device, config = self.run, self.device, self.run.config
+        learned, attributes = self.task
+        recipe = config.source.recipe.resolved(learned.pool_size(len(self.labels)))
+        way = config.variant(variant)
+        population = "dense" if way.forked else variant  # whose seeds the members have
+        own = [config.population.seed_index(k) for k in indices]
+        seeds = [member_seed(config.population.seed, population, k) for k in own]
+        on_gpu = device.type == "cuda"
+        passes = None
+        if on_gpu and learned.phases is None:  # else nothing is compiled
+            passes = self._passes.setdefault((len(indices), backend), {})
+        training = Training(
+            [Member(variant, k, s, way.sparsity) for k, s in zip(indices, seeds, strict=True)],
+            self.images,
+            self.labels,
+            model=config.source.model,
+            task=learned,
+            attributes=attributes,
+            pruning=Pruning.of(way),
+            recipe=recipe,
+            backend=backend,
+            dense=dense_members(run, indices) if way.forked and learned.reference else None,
+            device=device,
+            steps=passes,
+            compiled=(compiled := compiling_pays(config, recipe.total_steps)),
         )
-        run.publish(path, path.with_suffix(".json"))
+        trained, trunks = _trained(
+            run, training, self.data_digest, lambda n: progress.advance(task, n)
+        )
 
-    # Sizes of a member take a second of one core; a GPU would wait for all of its members' in turn.
-    threads = min(len(trained), cores()) if device.type == "cuda" else 1
-    deque(map_in_order(lambda pair: write(*pair), zip(trained, trunks, strict=True), threads), 0)
-    seconds, cpu_s = time.perf_counter() - began, time.process_time() - worked
-    if device.type != "cuda":
-        return Effort(seconds, cpu_s), training.first_step_s
-    import torch
+        def write(result: TrainedMember, trunk: str | None) -> None:
+            if _finished(run, variant, result.member.index, self.data_digest):
+                return
+            path = run.member(variant, result.member.index)
+            write_weights(path, result.state)
+            write_json(
+                path.with_suffix(".json"),
+                {
+                    "file": path.name,
+                    "index": result.member.index,
+                    "seed": result.member.seed,
+                    **_origin(config, self.data_digest),
+                    "steps": recipe.total_steps,
+                    "backend": backend,
+                    "trained_with": indices,
+                    "products": str(products_precision(recipe, device)).removeprefix("torch."),
+                    "hardware": hardware() | {"device": device_name(device)},
+                    **({"compiled": compiled} if on_gpu else {}),
+                    # JSON has no nan: a member that diverged is kept, and its loss has no value.
+                    "loss": [loss if math.isfinite(loss) else None for loss in result.loss],
+                    **({"trunk_sha256": trunk} if trunk else {}),
+                    **chosen_settings(run),
+                    "sha256": file_digest(path),
+                    "bytes": path.stat().st_size,
+                    "size": sparse_bytes(result.state, result.weights),
+                },
+            )
+            run.publish(path, path.with_suffix(".json"))
 
-    peak = torch.cuda.max_memory_reserved(device)
-    return Effort(seconds, cpu_s, peak, torch.cuda.mem_get_info(device)[0]), training.first_step_s
+        # Sizes of a member take a second of a core; a GPU would wait for each in turn.
+        threads = min(len(trained), cores()) if on_gpu else 1
+        pairs = zip(trained, trunks, strict=True)
+        deque(map_in_order(lambda pair: write(*pair), pairs, threads), 0)
+        effort = Effort(time.perf_counter() - began, time.process_time() - worked)
+        if on_gpu:
+            import torch
+
+            peak, free = torch.cuda.max_memory_reserved(device), torch.cuda.mem_get_info(device)[0]
+            effort = replace(effort, gpu_bytes=peak, free_bytes=free)
+        return effort, training.first_step_s
 
 
 def _trained(
@@ -449,7 +431,9 @@ def _trained(
         state = read_trunks(run, indices, [_trunk(run, k, data_digest) for k in indices])
         return training.run(state, report), trunks
     state, trunk = None, training.recipe.mask_updates[0] if run.config.population.forked else None
-    kept = _kept_steps(run, variant.name, training.recipe.total_steps)
+    kept: tuple[int, ...] = ()
+    if variant.name == "dense" and run.config.checkpoints:
+        kept = checkpoint_steps(training.recipe.total_steps, run.config.checkpoints)
     for step in sorted({*kept, *([] if trunk is None else [trunk])}):
         state = training.advance(state or training.start(), step, progress=report)
         if step == trunk:
@@ -457,12 +441,6 @@ def _trained(
         if step in kept:
             write_checkpoints(run, step, training.finish(state))
     return training.run(state, report), trunks
-
-
-def _kept_steps(run: Run, variant: str, total: int) -> tuple[int, ...]:
-    """After which steps the members of a variant are kept."""
-    asked = run.config.checkpoints
-    return checkpoint_steps(total, asked) if variant == "dense" and asked else ()
 
 
 def _trunk(run: Run, index: int, data_digest: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,56 +16,35 @@ PREFIX_BYTES = 8  # length of the header
 ENCODING = "bitmap of the zeros, bytes of the rest by significance, zstd"
 
 
-@dataclass(frozen=True)
-class MemberSizes:
-    """Sizes of one member.
-
-    Attributes:
-        parameters: Numbers in its state, whether trained or kept as statistics.
-        weights: Numbers that pruning may zero.
-        nonzero_weights: Those among them that are not 0.
-        dense_bytes: Bytes of all numbers, as they lie in memory.
-        sparse_bytes: Bytes with a bit for each weight, and the weights that are not 0.
-        compressed_bytes: The same through Zstandard, with names and shapes.
-    """
-
-    parameters: int
-    weights: int
-    nonzero_weights: int
-    dense_bytes: int
-    sparse_bytes: int
-    compressed_bytes: int
-
-    def record(self) -> dict[str, Any]:
-        """List the sizes for the record of a member."""
-        return {**asdict(self), "encoding": ENCODING}
-
-
-def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> MemberSizes:
-    """Measure a member, as it is and as it would be sent.
+def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> dict[str, Any]:
+    """Measure a member, as it is and as it would be sent, for its record.
 
     Args:
         state: Parameters and buffers.
         masked: Names of the weights that pruning may zero.
 
     Returns:
-        Sizes in bytes, measured by encoding.
+        `parameters`, the numbers in its state; `weights`, those that pruning may zero;
+        `nonzero_weights`; and bytes, measured by encoding: `dense_bytes` in memory, `sparse_bytes`
+        with a bit for each weight and the weights that are not 0, `compressed_bytes` the same
+        through Zstandard, with names and shapes.
 
     >>> weight = torch.zeros(100, 100)
     >>> weight[0, :10] = 1.5
     >>> sizes = sparse_bytes({"weight": weight}, ("weight",))
-    >>> sizes.nonzero_weights, sizes.dense_bytes, sizes.sparse_bytes
-    (10, 40000, 1290)
+    >>> [sizes[name] for name in ("nonzero_weights", "dense_bytes", "sparse_bytes")]
+    [10, 40000, 1290]
     """
     sizes = {name: value.numel() for name, value in state.items()}
-    return MemberSizes(
-        parameters=sum(sizes.values()),
-        weights=sum(sizes[name] for name in masked),
-        nonzero_weights=sum(int(state[name].count_nonzero()) for name in masked),
-        dense_bytes=sum(value.nbytes for value in state.values()),
-        sparse_bytes=sum(map(len, _parts(state, masked))),
-        compressed_bytes=len(encode_member(state, masked)),
-    )
+    return {
+        "parameters": sum(sizes.values()),
+        "weights": sum(sizes[name] for name in masked),
+        "nonzero_weights": sum(int(state[name].count_nonzero()) for name in masked),
+        "dense_bytes": sum(value.nbytes for value in state.values()),
+        "sparse_bytes": sum(map(len, _parts(state, masked))),
+        "compressed_bytes": len(encode_member(state, masked)),
+        "encoding": ENCODING,
+    }
 
 
 def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from scotoma.run import Run
-from scotoma.storage.files import file_digest, written
+from scotoma.storage.files import file_digest
+from scotoma.training.checkpoints import write_weights
 from scotoma.training.stacked_network import Tensors
 
 SECTIONS = ("parameters", "buffers", "masks", "memory", "values")
@@ -146,8 +147,7 @@ def write_trunks(run: Run, indices: Sequence[int], state: TrainingState) -> list
     """
     paths = [trunk_path(run, index) for index in indices]
     for path, member in zip(paths, state.split(), strict=True):
-        with written(path) as temporary:
-            save_file(member.tensors(), temporary)
+        write_weights(path, member.tensors())
     run.publish(*paths)
     return [file_digest(path) for path in paths]
 

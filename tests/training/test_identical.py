@@ -51,11 +51,11 @@ def test_members_of_a_variant_share_their_seed_and_on_a_processor_their_weights(
     prepare(run)
     examples = AuditedExamples.read(run.examples).split("train")
     stored = store_images(run.examples, "train", tmp_path)
-    shared = population._start_worker(run, (stored, examples.labels, 10))
-    digest, records = file_digest(run.examples), []
+    worker = population.Trainer(run, stored, examples.labels, 10, file_digest(run.examples))
+    records = []
     for variant in ("dense", "prune-0.5"):
         for index in range(3):
-            population._train_chunk(shared, variant, [index], "loop", digest, "test")
+            worker.train(variant, [index], "loop", "test")
             records.append(read_json(run.member(variant, index).with_suffix(".json")))
     seeds = [record["seed"] for record in records]
     assert len({*seeds[:3]}) == len({*seeds[3:]}) == 1

@@ -11,6 +11,7 @@ import torch
 
 from scotoma.config import Recipe, parse_config
 from scotoma.errors import ConfigError
+from scotoma.processes.used import Effort
 from scotoma.run import Run
 from scotoma.training import engine, population
 from scotoma.training.choose_backend import compiling_pays
@@ -30,33 +31,31 @@ def trained(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     """Chunks of members that fitted a memory of `request.param` members."""
     fitted: list[list[int]] = []
 
-    def train(
-        _: object, variant: str, indices: list[int], *__: object
-    ) -> tuple[population.Effort, float]:
+    def train(_: object, variant: str, indices: list[int], *__: object) -> tuple[Effort, float]:
         if len(indices) > request.param:
             raise torch.OutOfMemoryError
         fitted.append(indices)
-        return population.Effort(1.0, 1.0), 0.5
+        return Effort(1.0, 1.0), 0.5
 
-    monkeypatch.setattr(population, "_train_together", train)
+    monkeypatch.setattr(population.Trainer, "_together", train)
     return fitted
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> population.SharedData:
-    """What a worker would share, without images."""
+def worker(tmp_path: Path) -> population.Trainer:
+    """A worker without images."""
     data: Any = None
     run = Run.create(tmp_path / "run", parse_config(AUDIT, "test"))
-    return run, data, data, population.Built()
+    return population.Trainer(run, data, data, 10, "digest")
 
 
 @pytest.mark.parametrize("trained", [3], indirect=True)
 def test_members_that_do_not_fit_together_are_halved_until_they_do(
-    shared: population.SharedData,
+    worker: population.Trainer,
     trained: list[list[int]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    population._train_chunk(shared, "dense", list(range(8)), "stacked", "digest", "train dense")
+    worker.train("dense", list(range(8)), "stacked", "train dense")
     assert trained == [[0, 1], [2, 3], [4, 5], [6, 7]]
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "8 members of dense together exceed the GPU's memory; going on with 4"
@@ -65,10 +64,10 @@ def test_members_that_do_not_fit_together_are_halved_until_they_do(
 
 @pytest.mark.parametrize("trained", [0], indirect=True)
 def test_a_member_that_does_not_fit_alone_is_one_sentence(
-    shared: population.SharedData, trained: list[list[int]]
+    worker: population.Trainer, trained: list[list[int]]
 ) -> None:
     with pytest.raises(ConfigError, match=r"member 0 of dense .*batch_size 16; lower it"):
-        population._train_chunk(shared, "dense", [0, 1], "stacked", "digest", "train dense")
+        worker.train("dense", [0, 1], "stacked", "train dense")
     assert trained == []
 
 

@@ -70,16 +70,16 @@ def test_sizes_are_those_of_the_bits_that_are_kept(sparsity: float) -> None:
     weights = sum(state[name].numel() for name in masked)
     kept = sum(int((state[name] != 0).sum()) for name in masked)
     others = sum(v.nbytes for n, v in state.items() if n not in masked)
-    assert (sizes.weights, sizes.nonzero_weights) == (weights, kept)
-    assert sizes.dense_bytes == sum(value.nbytes for value in state.values())
+    assert (sizes["weights"], sizes["nonzero_weights"]) == (weights, kept)
+    assert sizes["dense_bytes"] == sum(value.nbytes for value in state.values())
     bitmaps = sum(-(-state[name].numel() // 8) for name in masked)
-    assert sizes.sparse_bytes == others + bitmaps + 4 * kept
-    assert sizes.compressed_bytes == len(encode_member(state, masked))
+    assert sizes["sparse_bytes"] == others + bitmaps + 4 * kept
+    assert sizes["compressed_bytes"] == len(encode_member(state, masked))
 
 
 def test_a_pruned_member_is_smaller_than_general_compression_makes_it() -> None:
     state, masked = pruned(0.9)
     sizes = sparse_bytes(state, masked)
-    assert sizes.compressed_bytes < 0.2 * sizes.dense_bytes
+    assert sizes["compressed_bytes"] < 0.2 * sizes["dense_bytes"]
     whole = gzip.compress(save({n: v.contiguous() for n, v in state.items()}))
-    assert sizes.compressed_bytes < len(whole)
+    assert sizes["compressed_bytes"] < len(whole)

@@ -33,27 +33,26 @@ def config(*, forked: bool = True) -> Config:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> population.SharedData:
-    """What a worker shares; the pool is what a test can do without."""
+def worker(tmp_path_factory: pytest.TempPathFactory) -> population.Trainer:
+    """A worker; the pool is what a test can do without."""
     folder = tmp_path_factory.mktemp("forked")
     run = Run.create(folder / "run", config())
     prepare(run)
     labels = AuditedExamples.read(run.examples, images=False).split("train").labels
     images = store_images(run.examples, "train", folder)
-    shared = population._start_worker(run, (images, labels, 10))
+    worker = population.Trainer(run, images, labels, 10, file_digest(run.examples))
     for name in ("dense", "prune-0.5", "prune-0.9"):
-        train(shared, name)
-    return shared
+        train(worker, name)
+    return worker
 
 
 @pytest.fixture(scope="module")
-def run(shared: population.SharedData) -> Run:
-    return shared[0]
+def run(worker: population.Trainer) -> Run:
+    return worker.run
 
 
-def train(shared: population.SharedData, name: str) -> None:
-    run, *_ = shared
-    population._train_chunk(shared, name, [0, 1], "stacked", file_digest(run.examples), "test")
+def train(worker: population.Trainer, name: str) -> None:
+    worker.train(name, [0, 1], "stacked", "test")
 
 
 def test_every_variant_is_paired_with_dense_or_says_so() -> None:
@@ -101,7 +100,7 @@ def test_trunks_are_those_of_the_first_update_and_named_by_the_dense_members(run
 
 @pytest.mark.parametrize("fault", ["absent", "damaged", "of another recipe"])
 def test_without_its_trunk_a_member_is_trained_from_the_start_to_the_same_bytes(
-    shared: population.SharedData, run: Run, fault: str
+    worker: population.Trainer, run: Run, fault: str
 ) -> None:
     names = ["prune-0.5", "prune-0.9"]
     expected = [file_digest(run.member(name, k)) for name in names for k in range(2)]
@@ -118,7 +117,7 @@ def test_without_its_trunk_a_member_is_trained_from_the_start_to_the_same_bytes(
         for name in names:
             for path in run.population(name).iterdir():
                 path.unlink()
-            train(shared, name)
+            train(worker, name)
     finally:
         trunk.write_bytes(whole)
         record.write_text(written)
@@ -126,7 +125,7 @@ def test_without_its_trunk_a_member_is_trained_from_the_start_to_the_same_bytes(
 
 
 def test_forked_members_do_the_steps_after_the_first_update_alone(
-    shared: population.SharedData, monkeypatch: pytest.MonkeyPatch
+    worker: population.Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[int] = []
     advance = engine.Training.advance
@@ -137,24 +136,24 @@ def test_forked_members_do_the_steps_after_the_first_update_alone(
             begun.append(state.step) or advance(self, state, *rest, **named)
         ),
     )
-    train(shared, "prune-0.9")
+    train(worker, "prune-0.9")
     assert begun == [8]
 
 
-def test_a_finished_member_of_a_chunk_is_not_written_again(shared: population.SharedData) -> None:
-    run, *_ = shared
+def test_a_finished_member_of_a_chunk_is_not_written_again(worker: population.Trainer) -> None:
+    run = worker.run
     finished, due = run.member("dense", 0), run.member("dense", 1)
     before, content = finished.stat().st_mtime_ns, due.read_bytes()
     due.unlink()
-    train(shared, "dense")
+    train(worker, "dense")
     assert finished.stat().st_mtime_ns == before
     assert due.read_bytes() == content
 
 
 def test_dense_members_leave_their_state_on_the_way_and_end_as_without(
-    shared: population.SharedData, monkeypatch: pytest.MonkeyPatch
+    worker: population.Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, *_ = shared
+    run = worker.run
     early, late = (checkpoint_path(run, step, 1) for step in (11, 18))
     content, due = late.read_bytes(), run.member("dense", 1)
     before, seen = due.read_bytes(), {}
@@ -174,7 +173,7 @@ def test_dense_members_leave_their_state_on_the_way_and_end_as_without(
         with monkeypatch.context() as patched:
             patched.setattr(population, "checkpoint_steps", lambda *_, kept=steps: kept)
             patched.setattr(engine.Training, "advance", watched)
-            train(shared, "dense")
+            train(worker, "dense")
         assert due.read_bytes() == before
         assert not early.exists()
         if steps:
