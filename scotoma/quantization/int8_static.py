@@ -171,8 +171,7 @@ def plan_static(
         quantizer: such members are quantized one by one.
     """
     ranges: Ranges = dict.fromkeys(calibrated_tensors(graph, OPERATORS), (-1.0, 2.0))
-    quantizer, data = _quantized(graph, ranges, reduce_range, in_float32)
-    sources = {id(value): name for name, value in data.items()}
+    quantizer, sources = _quantized(graph, ranges, reduce_range, in_float32)
     whole: ModelProto = quantizer.model.model
     scales = {initializer.name for initializer in whole.graph.initializer}
     biases = {
@@ -232,11 +231,13 @@ def quantize_static(
 
 def _quantized(
     model: ModelProto, ranges: Ranges, reduce_range: bool, in_float32: Sequence[str]
-) -> tuple[QDQQuantizer, dict[str, TensorData]]:
+) -> tuple[QDQQuantizer, dict[int, str]]:
+    """Run the quantizer; returns it, and which tensor each object of its ranges was given for."""
     data = {
         name: TensorData(lowest=np.float32(low), highest=np.float32(high))
         for name, (low, high) in ranges.items()
     }
+    sources = {id(value): name for name, value in data.items()}  # before the quantizer moves them
     with silence_quantizers():
         quantizer = QDQQuantizer(
             model,
@@ -251,4 +252,4 @@ def _quantized(
             {},
         )
         quantizer.quantize_model()
-    return quantizer, data
+    return quantizer, sources
