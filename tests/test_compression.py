@@ -25,8 +25,7 @@ from scotoma.run.shards import shards
 from scotoma.steps import quantize as quantize_step
 from scotoma.steps.measures import pairs as measures
 from scotoma.steps.measures.parity import parity
-from scotoma.steps.predict import predict
-from scotoma.steps.predict_shard import predict_shard
+from scotoma.steps.predict import predict, predict_shard
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
 from scotoma.storage.files import file_digest

@@ -200,7 +200,7 @@ def test_a_network_of_several_labels_answers_for_each(
     from scotoma.config import Recipe
     from scotoma.inference import Network
     from scotoma.inference.population import _Work
-    from scotoma.steps.predict_shard import _Column
+    from scotoma.steps.predict import _Column
     from scotoma.training.engine import Member, Training
     from scotoma.training.models import build_model
     from scotoma.training.task import plain_task

@@ -19,9 +19,8 @@ from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import Shard, shards
-from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.runner import execute
-from scotoma.steps.table import STEPS, Step
+from scotoma.steps.table import STEPS, Leaves, Step, when_due
 from scotoma.storage.files import file_digest
 
 # --- shards ---------------------------------------------------------------------------------------

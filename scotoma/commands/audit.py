@@ -94,7 +94,7 @@ def audit(options: AuditOptions) -> Answer:
     from scotoma.steps.identical import run_identical
     from scotoma.steps.plan import plan_audit
     from scotoma.steps.planted import find_planted
-    from scotoma.steps.reviewed import measure_reviewed
+    from scotoma.steps.review import measure_reviewed
 
     out, step, quiet = options.out, options.step, options.quiet
     if options.planted:

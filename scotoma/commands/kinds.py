@@ -162,11 +162,11 @@ OF_AUDITS = TECHNIQUES | {"paired", "group", "predicted"}
 # A row a kind; the first that reads an option is named first where it is refused.
 KINDS = tuple(ComparisonKind(*row) for row in (
     ("evaluation logs or tables, one a model", {"paths"}, {"a table", "audits"},
-     COLUMNS | GROUPS | VERDICT | OF_LOGS, "steps.comparisons:compare_logs"),
+     COLUMNS | GROUPS | VERDICT | OF_LOGS, "steps.compared:compare_logs"),
     ("logs whose attributes are listed", {"paths", "listed"}, set(),
-     COLUMNS | {"listed"}, "steps.comparisons:list_logs", "listed"),
+     COLUMNS | {"listed"}, "steps.compared:list_logs", "listed"),
     ("detections beside their ground truth", {"paths", "truth"}, set(),
-     GROUPS | VERDICT | {"truth", "iou", "min_score"}, "steps.comparisons:compare_boxes", "truth"),
+     GROUPS | VERDICT | {"truth", "iou", "min_score"}, "steps.compared:compare_boxes", "truth"),
     ("one table of predictions", {"a table"}, set(),
      COLUMNS | GROUPS | OF_TABLE, "commands.kinds:judge_one_table"),
     ("two finished audits", {"two paths", "audits"}, set(), set(),

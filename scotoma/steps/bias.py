@@ -10,7 +10,6 @@ from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
 from scotoma.steps.inputs import compared_notes
-from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.measures.pairs import (
     measure_inputs,
     measure_variants,
@@ -18,6 +17,7 @@ from scotoma.steps.measures.pairs import (
     read_test_examples,
 )
 from scotoma.steps.measures.scored import is_scored, mean_sections
+from scotoma.steps.table import Leaves, when_due
 
 
 @when_due

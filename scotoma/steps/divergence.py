@@ -11,7 +11,6 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
-from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.measures.gallery import gallery_pairs
 from scotoma.steps.measures.pairs import (
     PopulationPair,
@@ -22,6 +21,7 @@ from scotoma.steps.measures.pairs import (
 )
 from scotoma.steps.measures.parity import parity, parity_inputs
 from scotoma.steps.measures.scored import changed_scores, is_scored
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 PERCENTILES = (90.0, 95.0, 99.0)

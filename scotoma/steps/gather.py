@@ -10,7 +10,7 @@ from scotoma.config import Variant
 from scotoma.inference.members import member_files
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
-from scotoma.steps.leaves import Leaves, when_due
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
 

@@ -18,7 +18,7 @@ from scotoma.run.copies import folder_here
 from scotoma.run.shards import Shard
 from scotoma.run.sources import confirmed, read_sources
 from scotoma.steps.external_models import facts_of_model, models_here, refuse_other_order
-from scotoma.steps.leaves import Leaves, when_due
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
 TRIED = 4  # images that every model is run on before it is copied

@@ -89,7 +89,7 @@ def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
 def import_tracking(run: Run) -> None:
     """Import MLflow and create its file where there is none: either takes as long as to log."""
     from scotoma.tracking import import_client, tracking_uri
-    from scotoma.tracking.database import prepare_store, sqlite_file
+    from scotoma.tracking.connection import prepare_store, sqlite_file
 
     if uri := tracking_uri(run):
         import_client(uri)

@@ -29,7 +29,7 @@ from scotoma.processes.used import Effort, Kind, Workers
 from scotoma.run import Run, read_json
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say
-from scotoma.steps.leaves import Leaves, when_due
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:

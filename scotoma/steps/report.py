@@ -25,7 +25,7 @@ from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
 from scotoma.steps.inputs import compared_texts
 from scotoma.steps.judging.frontier import frontier_rows
-from scotoma.steps.leaves import Leaves, when_due
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from scotoma.robustness.predict import (
     write,
 )
 from scotoma.run import Run, write_json
-from scotoma.steps.leaves import Leaves, when_due
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 FLOWER = 24  # pixels from which a flower can be told

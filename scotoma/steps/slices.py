@@ -15,7 +15,6 @@ from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
-from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.measures.pairs import (
     PopulationPair,
     measure_inputs,
@@ -24,6 +23,7 @@ from scotoma.steps.measures.pairs import (
     read_test_examples,
 )
 from scotoma.steps.measures.scored import is_scored, score_pairs, slice_question
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:

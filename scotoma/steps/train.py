@@ -12,7 +12,7 @@ from scotoma.processes.used import Workers
 from scotoma.run import Run
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say
-from scotoma.steps.leaves import Leaves, when_due
+from scotoma.steps.table import Leaves, when_due
 from scotoma.training.mitigated import training_digest
 
 

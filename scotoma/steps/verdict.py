@@ -21,8 +21,7 @@ from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
 from scotoma.steps.external_models import manifests
 from scotoma.steps.judging.previous import leave_previous, read_previous, with_previous
-from scotoma.steps.leaves import Leaves, when_due
-from scotoma.steps.table import named, skipped_steps
+from scotoma.steps.table import Leaves, named, skipped_steps, when_due
 from scotoma.storage.files import file_digest, written
 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")

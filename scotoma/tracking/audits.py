@@ -23,12 +23,13 @@ from scotoma.tracking.connection import (
     cause,
     does_not_answer,
     fault,
+    holds_experiments,
     mlflow_client,
     pages_of,
     reading,
     runs_of,
+    sqlite_file,
 )
-from scotoma.tracking.database import holds_experiments, sqlite_file
 from scotoma.tracking.kubeflow import PARENT
 from scotoma.tracking.records import NOTE
 

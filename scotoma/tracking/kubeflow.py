@@ -13,8 +13,14 @@ from scotoma.config import Config
 from scotoma.extras import needs
 from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import passing_over
-from scotoma.tracking.names import metric_names
-from scotoma.tracking.records import NOTE, POINTS, TEXT_LENGTH, VERDICTS, escape_markdown
+from scotoma.tracking.records import (
+    NOTE,
+    POINTS,
+    TEXT_LENGTH,
+    VERDICTS,
+    escape_markdown,
+    metric_names,
+)
 
 PARENT = "mlflow.parentRunId"
 RUN_ID, PAGE = "kfp.pipeline_run_id", "kfp.pipeline_run_url"  # tags of the plugin's run

@@ -16,8 +16,14 @@ from scotoma.errors import DataError, ScotomaError
 from scotoma.printable import printable
 from scotoma.run import Run, read_json
 from scotoma.storage.credentials import masked
-from scotoma.tracking.connection import fault, mlflow_client, passing_over, reading
-from scotoma.tracking.database import holds_experiments, sqlite_file
+from scotoma.tracking.connection import (
+    fault,
+    holds_experiments,
+    mlflow_client,
+    passing_over,
+    reading,
+    sqlite_file,
+)
 from scotoma.tracking.failed import audit_place
 
 MODEL, VERSION = "scotoma.model", "scotoma.model_version"  # tags of the audit's run

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from scotoma.run import Run, read_json
-from scotoma.tracking.database import FILLED_BY_MIGRATIONS, holds_experiments, prepare_store
+from scotoma.tracking.connection import FILLED_BY_MIGRATIONS, holds_experiments, prepare_store
 from tests.faults.made import audited_here, predictions_made_elsewhere
 
 MLFLOW = """

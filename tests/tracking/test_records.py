@@ -15,8 +15,7 @@ from mlflow.utils.validation import _validate_metric_name
 
 from scotoma.numbers import undefined
 from scotoma.run import Run, read_json
-from scotoma.tracking.names import metric_names
-from scotoma.tracking.records import RunRecord
+from scotoma.tracking.records import RunRecord, metric_names
 from tests.tracking.names import short
 from tests.tracking.typed import audit_records, member_records, worst_change
 
