@@ -5,25 +5,26 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy.special import softmax
 
+from scotoma.answers.group_keys import group_key
+from scotoma.commands.asking import Answer
+from scotoma.commands.study.new import NewStudyOptions
+from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
+from scotoma.numbers.inputs import Flags, Floats, Ints, Labels
+from scotoma.predictions import Predictions, label_counts, read_heads, read_scores
 from scotoma.printable import quoted
 from scotoma.run import Run
-from scotoma.run.finished import compressed_variant
+from scotoma.run.finished import compressed_variant, open_run, require_files
+from scotoma.steps.measures.pairs import read_predictions, read_test_examples
 from scotoma.steps.report import images_of
-from scotoma.steps.study_population import (
-    StudyPopulation,
-    mean_scores,
-    population_of,
-)
-from scotoma.storage.files import file_digest, write_json, written
+from scotoma.storage.files import file_digest, write_json, write_whole
 from scotoma.study.arms import Arms, mean_difference
 from scotoma.study.label_studio import interface, tasks
 from scotoma.study.labels import (
@@ -43,13 +44,10 @@ from scotoma.study.questions import CONTRASTS, asked
 from scotoma.study.search import DRAWS, Draw, draw_arms
 from scotoma.study.text import balance_lines, plan_lines
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 PRACTICE = 6
-AS_ASKED = (
+AS_ASKED = {
     "group", "seed", "labels", "define_on", "annotators", "leaky", "contact", "purpose", "keep",
-    "blurred",
-)  # fmt: skip
+}  # fmt: skip
 LARGEST_MAIL = 25_000_000  # bytes: what most mail servers let through
 FACES, YES = "faces", ("true", "yes", "1", "1.0")  # a column, and what in it declares a face
 ANALYSIS = (
@@ -59,39 +57,17 @@ ANALYSIS = (
 )
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """The options of `scotoma study new`."""
-
-    variant: str
-    group: str
-    per_arm: int
-    seed: int
-    annotators: int
-    labels: Literal["pooled", "paper", "true"]
-    define_on: Literal["all", "half"]
-    repeats: int
-    guesses: int
-    primary: str
-    contact: str
-    purpose: str
-    keep: str
-    faces: str
-    blurred: bool
-    allow_imbalance: bool
-    leaky: bool
-
-
-def new_study(run: Run, place: str, wishes: Wishes, out: Path | None) -> tuple[str, dict[str, Any]]:
+def new_study(wishes: NewStudyOptions) -> Answer:
     """Find the arms, write plan, key and the files to send, and say what the study can show.
 
     Raises:
         ScotomaError: The run has no images, labels or CIEs for it, or the study would not be blind.
     """
-    if run.uri and out is None:
-        raise ConfigError(f"{place} is in object storage: give --out, a folder for the study")
+    run = open_run(wishes.run)
+    if run.uri and wishes.out is None:
+        raise ConfigError(f"{run.uri} is in object storage: give --out, a folder for the study")
     variant = compressed_variant(run, wishes.variant).name
-    folder = StudyFolder(out or run.path("studies", variant))
+    folder = StudyFolder(wishes.out or run.path("studies", variant))
     if folder.root.exists() and any(folder.root.iterdir()):
         raise ConfigError(f"{folder.root} holds a study already; give another --out, or remove it")
     population = population_of(run, variant, define_on=wishes.define_on, group=wishes.group)
@@ -128,7 +104,8 @@ def new_study(run: Run, place: str, wishes: Wishes, out: Path | None) -> tuple[s
         classes=classes, seed=wishes.seed,
     )  # fmt: skip
     plan = StudyPlan(
-        **{name: getattr(wishes, name) for name in AS_ASKED},
+        **wishes.model_dump(include=AS_ASKED),
+        blurred=wishes.blur,
         project=run.config.project,
         audit_sha256=file_digest(run.path("audit.json")),
         variant=variant,
@@ -157,7 +134,7 @@ def new_study(run: Run, place: str, wishes: Wishes, out: Path | None) -> tuple[s
     lines = [*balance_lines(key.items), *plan_lines(plan, wishes.per_arm, str(folder.root))]
     if largest > LARGEST_MAIL:
         lines.insert(-1, f"a page has {largest / 1e6:,.0f} MB, too large for most mail servers")
-    return "\n".join(lines), content | {"plan": plan.model_dump(mode="json")}
+    return Answer("\n".join(lines), content | {"plan": plan.model_dump(mode="json")})
 
 
 def _write(
@@ -172,18 +149,16 @@ def _write(
     for annotator, orders in enumerate(key.orders, 1):
         content = study_page(plan, orders, images, labels, annotator)
         largest = max(largest, len(content))
-        with written(folder.send / f"annotator-{annotator}.html") as temporary:
-            temporary.write_bytes(content)
+        write_whole(folder.send / f"annotator-{annotator}.html", content)
     items = sorted(key.items)  # by random ids: an order that tells nothing
     write_json(folder.send / "label-studio.json", tasks(plan, items, images, labels), indent=None)
-    with written(folder.send / "label-studio.xml") as temporary:
-        temporary.write_text(interface(plan), encoding="utf-8")
+    write_whole(folder.send / "label-studio.xml", interface(plan))
     folder.write_key(key)
     folder.write_plan(plan)  # last: a folder with a plan is whole
     return largest
 
 
-def _refuse_faces(run: Run, population: StudyPopulation, wishes: Wishes) -> None:
+def _refuse_faces(run: Run, population: StudyPopulation, wishes: NewStudyOptions) -> None:
     """Refuse images that are said to show faces, unless a legal basis is given."""
     if wishes.faces.strip():
         return
@@ -200,7 +175,7 @@ def _refuse_faces(run: Run, population: StudyPopulation, wishes: Wishes) -> None
             )
 
 
-def _primary(wishes: Wishes, keys: list[str]) -> tuple[str, str]:
+def _primary(wishes: NewStudyOptions, keys: list[str]) -> tuple[str, str]:
     text = wishes.primary
     question, _, contrast = text.partition(":")
     contrasts = [f"{one}-{other}" for one, other in CONTRASTS]
@@ -238,14 +213,14 @@ def _found(
     population: StudyPopulation,
     labelling: _Labelling,
     pictures: dict[str, bytes],
-    wishes: Wishes,
+    wishes: NewStudyOptions,
 ) -> Draw:
     """Arms that are blind and balanced, without two images that are nearly the same."""
     names, classes = population.examples.ids, len(population.examples.classes)
 
     def clashes(rows: Ints) -> npt.NDArray[np.bool_]:
         absent = [names[row] for row in rows if names[row] not in pictures]
-        pictures.update(_pictures(run, absent, blur=wishes.blurred))
+        pictures.update(_pictures(run, absent, blur=wishes.blur))
         return duplicates(np.stack([print_of(pictures[names[row]]) for row in rows]))
 
     def leaks(draws: Sequence[tuple[int, Arms]]) -> list[float]:
@@ -283,7 +258,7 @@ def _arm_names(arms: Arms) -> npt.NDArray[np.str_]:
 
 
 def _orders(
-    items: list[str], practice: list[str], wishes: Wishes, seed: tuple[int, int]
+    items: list[str], practice: list[str], wishes: NewStudyOptions, seed: tuple[int, int]
 ) -> list[Orders]:
     """Orders of all annotators; items are those of arm A, then B, then C."""
     per_arm = len(items) // 3
@@ -307,7 +282,11 @@ def _mean_places(orders: Sequence[Orders], items: Sequence[str]) -> Floats:
 
 
 def _practice(
-    population: StudyPopulation, rows: Ints, pictures: dict[str, bytes], run: Run, wishes: Wishes
+    population: StudyPopulation,
+    rows: Ints,
+    pictures: dict[str, bytes],
+    run: Run,
+    wishes: NewStudyOptions,
 ) -> Ints:
     """Images to practise on: unchanged examples, at random, like no other that is shown."""
     rest = np.setdiff1d(np.flatnonzero(~population.cie), rows)
@@ -317,7 +296,7 @@ def _practice(
     chosen: list[int] = []
     while len(chosen) < PRACTICE and len(waiting):
         drawn, waiting = waiting[:PRACTICE], waiting[PRACTICE:]
-        pictures |= _pictures(run, [names[row] for row in drawn], blur=wishes.blurred)
+        pictures |= _pictures(run, [names[row] for row in drawn], blur=wishes.blur)
         for row in drawn:
             own = print_of(pictures[names[row]])
             if len(chosen) < PRACTICE and not duplicates(np.stack([*prints, own]))[-1]:
@@ -329,7 +308,7 @@ def _practice(
 class _Labelling:
     """What stands beside the images, by the rule that was asked for."""
 
-    def __init__(self, run: Run, population: StudyPopulation, wishes: Wishes) -> None:
+    def __init__(self, run: Run, population: StudyPopulation, wishes: NewStudyOptions) -> None:
         self._run, self._population = run, population
         self._true = population.examples.labels
         self._classes = len(population.examples.classes)
@@ -382,3 +361,122 @@ def _key(
             )
             position += 1
     return key
+
+
+@dataclass(frozen=True, eq=False)
+class StudyPopulation:
+    """What a study is drawn from: one row a test example.
+
+    Attributes:
+        examples: The test examples.
+        dense: Predictions of the dense members.
+        compressed: Predictions of the compressed members.
+        cie: Whether compression changes an example, by the members that define it.
+        still: The same by the other half of the members; None unless halved.
+        agreement: Largest share of all votes on one class, in (0, 1].
+        groups: Group of each example; None unless arms are stratified by groups.
+    """
+
+    examples: AuditedExamples
+    dense: Predictions
+    compressed: Predictions
+    cie: Flags
+    still: Flags | None
+    agreement: Floats
+    groups: list[str] | None
+
+    @property
+    def strata(self) -> Ints:
+        """Class of each example, or class and group, shape (N,)."""
+        labels = self.examples.labels
+        if self.groups is None:
+            return labels
+        _, codes = np.unique(self.groups, return_inverse=True)
+        return np.asarray(labels * (codes.max() + 1) + codes, np.int64)
+
+    def shares(self, rows: Ints) -> Floats:
+        """Share of dense votes plus share of compressed votes, shape (rows, C)."""
+        return _shares(self.dense.predicted[rows], self.compressed.predicted[rows], self.examples)
+
+
+def _shares(dense: Labels, compressed: Labels, examples: AuditedExamples) -> Floats:
+    classes = len(examples.classes)
+    return np.asarray(
+        sum(label_counts(part, classes) / part.shape[1] for part in (dense, compressed)), float
+    )
+
+
+def population_of(run: Run, variant: str, *, define_on: str, group: str) -> StudyPopulation:
+    """Read what a study is drawn from.
+
+    Args:
+        run: A finished audit.
+        variant: Whose changes are studied.
+        define_on: `all` members define what is changed, or `half` of them.
+        group: Attribute by whose values arms are stratified; empty for none.
+
+    Raises:
+        ScotomaError: The run is not finished, or its examples cannot be studied.
+    """
+    audit, files = run.path("audit.json"), [run.predictions(v) for v in ("dense", variant)]
+    require_files(run, audit, run.examples, *files)
+    examples = read_test_examples(run)
+    if not examples.labelled:
+        raise DataError("the examples have no labels, which a study shows; audit labelled ones")
+    folded: dict[str, str] = {}
+    for name in examples.classes:
+        if (other := folded.setdefault(name.casefold(), name)) != name:
+            raise DataError(
+                f"classes {quoted(other)} and {quoted(name)} differ only in case, so that people "
+                "would confuse them; rename one"
+            )
+    if group and group not in examples.attributes:
+        raise ConfigError(
+            f"--group must be one of {', '.join(examples.attributes) or 'no attributes'}, got "
+            f"{quoted(group)}; leave it out, or audit with groups"
+        )
+    dense, compressed = (read_predictions(run, name, examples) for name in ("dense", variant))
+    classes = len(examples.classes)
+    b, v = dense.predicted, compressed.predicted
+    halves = 2 if define_on == "half" else 1
+    if (fewest := min(b.shape[1], v.shape[1])) < halves:
+        raise DataError(f"--define-on half needs 2 members a variant, got {fewest}; leave it out")
+    cie, *still = (
+        score(b[:, half::halves], v[:, half::halves], classes).cie for half in range(halves)
+    )
+    blocks = (slice(start, start + 2**16) for start in range(0, len(examples.ids), 2**16))
+    agreement = [_shares(b[rows], v[rows], examples).max(axis=1) / 2 for rows in blocks]
+    groups = [group_key([(group, value)]) for value in examples.table[group]] if group else None
+    return StudyPopulation(
+        examples, dense, compressed, cie, next(iter(still), None), np.concatenate(agreement), groups
+    )
+
+
+def mean_scores(run: Run, population: StudyPopulation, rows: Ints) -> Floats | None:
+    """Mean probability of each class by dense members plus that by compressed ones.
+
+    Args:
+        run: The audit.
+        population: From `population_of`.
+        rows: Examples.
+
+    Returns:
+        Sums of two means, shape (rows, C); None unless every member kept every score.
+    """
+    names = [population.examples.ids[row] for row in rows]
+    total = np.zeros((len(rows), len(population.examples.classes)))
+    for one in (population.dense, population.compressed):
+        for member in one.members:
+            path = run.scores(one.variant, member)
+            run.fetch(path, path.with_suffix(".json"))
+            if not path.exists():
+                return None
+            if read_heads(path).shape != (1, total.shape[1]):
+                return None  # heads of groups: no one score of a class
+            ids, logits = read_scores(path)
+            place = {name: at for at, name in enumerate(ids)}
+            if not place.keys() >= {*names}:
+                return None
+            shown = logits[[place[name] for name in names]]
+            total += softmax(shown.astype(float), axis=1) / len(one.members)
+    return total

@@ -119,6 +119,12 @@ def written(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, whole or not at all; text as UTF-8."""
+    with written(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
 def new_file(path: Path) -> BinaryIO:
     """Open a new file for writing. What had its name, a link too, is removed, not written to.
 

@@ -16,12 +16,13 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from scotoma.commands.study.new import NewStudyOptions
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import ScoreHeads, write_scores
 from scotoma.run import Run
 from scotoma.steps import study as design
-from scotoma.steps.study_population import population_of
+from scotoma.steps.study import population_of
 from scotoma.study.arms import Arms, choose_arms, matched_arms, mean_difference
 from scotoma.study.labels import most_confused, paper_labels, pooled_labels
 from scotoma.study.leak import contrast_leaks, machine_leak
@@ -35,10 +36,10 @@ from tests.study.conftest import new_study, picture
 
 VARIANT = "prune-0.9"
 pytestmark = pytest.mark.slow
-WISHES = design.Wishes(
-    variant=VARIANT, group="", per_arm=8, seed=0, annotators=3, labels="pooled", define_on="all",
+WISHES = NewStudyOptions(
+    run="", variant=VARIANT, group="", per_arm=8, seed=0, annotators=3, labels="pooled", define_on="all",
     repeats=3, guesses=6, primary="q1:A-C", contact="", purpose="", keep="", faces="",
-    blurred=False, allow_imbalance=True, leaky=True,
+    allow_imbalance=True, leaky=True,
 )  # fmt: skip
 
 
@@ -387,7 +388,7 @@ def test_declared_faces_need_a_legal_basis(seen_run: Run) -> None:
     declared = replace(population, examples=replace(population.examples, table=table))
     with pytest.raises(ConfigError, match="the column faces says that images show faces"):
         design._refuse_faces(seen_run, declared, WISHES)
-    design._refuse_faces(seen_run, declared, replace(WISHES, faces="consent of all"))
+    design._refuse_faces(seen_run, declared, WISHES.model_copy(update={"faces": "consent of all"}))
     design._refuse_faces(seen_run, population, WISHES)
 
 

@@ -55,10 +55,6 @@ def new(options: NewStudyOptions) -> Answer:
     on which models disagree as much. Of 25 plans the first is taken that is balanced and whose arms
     a machine cannot tell apart; where few unchanged examples are contested, arm A is matched.
     """
-    from scotoma.run.finished import open_run
-    from scotoma.steps.study import Wishes, new_study
+    from scotoma.steps.study import new_study
 
-    given = options.model_dump(include=set(Wishes.__dataclass_fields__))
-    wishes = Wishes(**given, blurred=options.blur)
-    text, content = new_study(open_run(options.run), options.run, wishes, options.out)
-    return Answer(text, content)
+    return new_study(options)
