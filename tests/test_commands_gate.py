@@ -324,7 +324,7 @@ def test_a_fault_of_our_own_ends_with_5_and_leaves_no_verdict_on_another_audit(
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 5
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert f"internal error ({fault.__name__}) and gave no verdict" in err
+    assert f"gave no verdict and ended with an internal error ({fault.__name__})" in err
     assert "in stumble" in (run / "logs" / "gate.log").read_text()
     assert outcomes(run) == []
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import re
 import shutil
 import time
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,21 +18,20 @@ from rich.console import Console
 from scotoma import storage
 from scotoma.audit import read_audit
 from scotoma.commands.asking import Answer
-from scotoma.config import Config
-from scotoma.errors import UNLOGGED, ConfigError, DataError, MissingExtra, NotLogged, ScotomaError
+from scotoma.config import Config, load_config
+from scotoma.config.gate import load_rules
+from scotoma.errors import UNLOGGED, ConfigError, DataError, MissingExtra, NotLogged
 from scotoma.extras import home_of
 from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
-from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.judging import Judging
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror
 from scotoma.steps.inputs import resolved, with_variants
-from scotoma.steps.runner import refuse_too_early
+from scotoma.steps.runner import fault_logged, refuse_too_early
 from scotoma.steps.table import named
-from scotoma.storage.credentials import masked
-from scotoma.storage.files import new_file, remove_partial
+from scotoma.storage.files import remove_partial
 
 if TYPE_CHECKING:
     from scotoma.steps.verdict import Judged
@@ -90,7 +89,7 @@ def resumed(place: str | None) -> Path | None:
 
 
 def run_audit(
-    config: Config, place: str | None, judging: Judging, *,
+    config: Config, place: str | None, judging: Judging | None = None, *,
     previous: str | None = None, step: str | None = None, quiet: bool = False,
     resume: bool = False,
 ) -> AuditDone:  # fmt: skip
@@ -100,7 +99,7 @@ def run_audit(
         config: The configuration.
         place: Folder of the run, or `s3://BUCKET/PREFIX`; a run that is there goes on. None for
             the folder that is named after the project and the configuration.
-        judging: The rules, and the day that they are judged on.
+        judging: The rules, and the day that they are judged on; None for the default rules, today.
         previous: Place of the previous audit; None for the newest in MLflow, where the
             configuration asks for a comparison.
         step: The one step to run, from what those before it left; nothing is judged or summed up.
@@ -113,77 +112,78 @@ def run_audit(
     """
     if step is not None:
         named(step)
-    place = place or default_place(config)
+    place, judging = place or default_place(config), judging or Judging(None, datetime.date.today())
     if resume:
         resumed(place)
     _require_extras(config, place)
     with Mirror.of(place).listed():
-        traces = Traces.before(place)
+        take_back = _taking_back(place)
         config, newest = resolved(config, place)
         run = Run.create(place, config)
     console = Console(stderr=True, quiet=quiet)
     with locked(run.root) as lock:
         try:
-            began = time.perf_counter()
-            remove_partial(run.root)
-            with run.mirror.listed():
-                checksums.unseal(run.mirror)
-                if changes := run.adopt_config():
-                    _print(console, f"note    {changes}{AGAIN}")
-                if step in (None, "verdict"):
-                    judging.leave(run)
-                run.leave_newest(newest)
-                if previous is not None:
-                    from scotoma.steps.judging.previous import leave_previous, margin_of
+            with fault_logged("the audit", run.path("logs", "audit.log")):
+                began = time.perf_counter()
+                remove_partial(run.root)
+                with run.mirror.listed():
+                    checksums.unseal(run.mirror)
+                    if changes := run.adopt_config():
+                        _print(console, f"note    {changes}{AGAIN}")
+                    if step in (None, "verdict"):
+                        judging.leave(run)
+                    run.leave_newest(newest)
+                    if previous is not None:
+                        from scotoma.steps.judging.previous import leave_previous, margin_of
 
-                    leave_previous(run.mirror, previous, margin_of(run.config))
-            if step is not None:
-                refuse_too_early(run, step)
-                run_steps_in_child(run, console, lock, only=step)
-                checksums.seal(run.mirror)
-                return AuditDone(
-                    run, _of_tracking(run) if step == "log" else (), files=_left(run, step)
-                )
-            before = _records(run)
-            judging_needs = ("scotoma.steps.verdict", "scotoma.report.summary", "scipy.special")
-            run_steps_in_child(run, console, lock, meanwhile=judging_needs)
-            from scotoma.steps.verdict import give_verdict
+                        leave_previous(run.mirror, previous, margin_of(run.config))
+                if step is not None:
+                    refuse_too_early(run, step)
+                    run_steps_in_child(run, console, lock, only=step)
+                    checksums.seal(run.mirror)
+                    return AuditDone(
+                        run, _of_tracking(run) if step == "log" else (), files=_left(run, step)
+                    )
+                before = _records(run)
+                judging_needs = ("scotoma.steps.verdict", "scotoma.report.summary", "scipy.special")
+                run_steps_in_child(run, console, lock, meanwhile=judging_needs)
+                from scotoma.steps.verdict import give_verdict
 
-            with run.mirror.listed():
-                judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-                page = run.path("report.html")
-                run.fetch(run.path("audit.json"), page)
-                new = not before or before != _records(run)
-                notes = [] if new else [NOTHING_NEW]
-                read = read_audit(run.path("audit.json")).examples.notes
-                notes += [f"note    {printable(note)}" for note in read]
-                notes += judged.notes
-                notes += [f"newest  {printable(run.newest)}"] if run.newest else []
-                notes += [f"took    {time.perf_counter() - began:.0f} s", *_of_tracking(run)]
-                notes.append(
-                    f"report  {run.mirror.place(page) if run.uri else Path(place, page.name)}"
-                )
-                notes += [f"copy    {page}"] if run.uri else []
+                with run.mirror.listed():
+                    judged = give_verdict(run.mirror, judging.rules, judging.as_of)
+                    page = run.path("report.html")
+                    run.fetch(run.path("audit.json"), page)
+                    new = not before or before != _records(run)
+                    notes = [] if new else [NOTHING_NEW]
+                    read = read_audit(run.path("audit.json")).examples.notes
+                    notes += [f"note    {printable(note)}" for note in read]
+                    notes += judged.notes
+                    notes += [f"newest  {printable(run.newest)}"] if run.newest else []
+                    notes += [f"took    {time.perf_counter() - began:.0f} s", *_of_tracking(run)]
+                    notes.append(
+                        f"report  {run.mirror.place(page) if run.uri else Path(place, page.name)}"
+                    )
+                    notes += [f"copy    {page}"] if run.uri else []
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
-                traces.remove()
+                take_back()
             raise
-        except ScotomaError:
-            raise
-        except OSError as error:
-            why = exhausted(error) or f"{error}; free the path"
-            raise ScotomaError(f"{why}, and repeat the command to resume") from error
-        except Exception as error:
-            log = run.path("logs", "audit.log")
-            log.parent.mkdir(exist_ok=True)
-            with new_file(log) as file:
-                text = masked("".join(traceback.format_exception(error)))
-                file.write(text.encode("utf-8", "replace"))
-            raise ScotomaError(
-                f"the audit ended with an internal error ({type(error).__name__}); its traceback "
-                f"is in {log}"
-            ) from error
     return AuditDone(run, notes, judged)
+
+
+def audit_beside(run: Run, config: Path, rules: Path | None, place: Path, *, quiet: bool) -> None:
+    """Audit tables that were made from a run, on the terms of that run.
+
+    Args:
+        run: The audit that they were made from.
+        config: The configuration of the new one.
+        rules: Its gate file; None for the default rules.
+        place: Its folder.
+        quiet: Write nothing to stderr.
+    """
+    made = load_config(config).model_copy(update={"deterministic": run.config.deterministic})
+    judging = Judging(load_rules(rules) if rules else None, Judging.of(run).as_of)
+    run_audit(made, str(place), judging, quiet=quiet)
 
 
 def _records(run: Run) -> dict[str, bytes]:
@@ -268,59 +268,26 @@ def _require_extras(config: Config, place: str) -> None:
             raise  # a finished one needs no training
 
 
-@dataclass(frozen=True)
-class Traces:
-    """What a command that is refused has to take back.
+def _taking_back(place: str) -> Callable[[], None]:
+    """Look at a place before anything is made there, and give what takes back all that was."""
+    mirror = Mirror.of(place)
+    root, is_new = mirror.root, bool(mirror.uri) and not mirror.names()
+    folders = (root, *root.parents)
+    there = {path for path in folders if path.exists()}
+    held = root.is_dir() and any(root.iterdir())
 
-    Attributes:
-        root: Folder of the run.
-        standing: The nearest folder that was there before; None where the run itself was.
-        uri: Of a run in object storage of which nothing was there before; else empty.
-    """
-
-    root: Path
-    standing: Path | None
-    uri: str = ""
-
-    @classmethod
-    def before(cls, place: str) -> Traces:
-        """What is at a place before the command makes anything there.
-
-        Raises:
-            ScotomaError: The object storage cannot be asked.
-        """
-        if not storage.is_remote(place):
-            return cls(Path(place), _standing(Path(place)))
-        mirror = Mirror.of(place)
-        return cls(mirror.root, _standing(mirror.root), "" if mirror.names() else place)
-
-    def remove(self) -> None:
-        """Take back all that the command made."""
-        _remove_what_is_new(self.root, self.standing)
-        if self.uri:
+    def take_back() -> None:
+        for path in () if held else root.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for path in folders:
+            if path in there or any(path.iterdir()):
+                break
+            path.rmdir()
+        if is_new:
             with contextlib.suppress(DataError):  # what was refused first is what to say
-                names = storage.list_files(self.uri)
+                names = storage.list_files(place)
                 if not any(name.startswith("populations/") for name in names):
                     for name in names:
-                        storage.remove(storage.join(self.uri, name))
+                        storage.remove(storage.join(place, name))
 
-
-def _standing(root: Path) -> Path | None:
-    """The nearest folder that is there already; None where `root` itself holds a run."""
-    if root.is_dir() and any(root.iterdir()):
-        return None
-    return next((path for path in (root, *root.parents) if path.exists()), None)
-
-
-def _remove_what_is_new(root: Path, standing: Path | None) -> None:
-    """Take back all that the command made below the folder that was there before."""
-    if standing is None:
-        return
-    for path in (root, *root.parents):
-        if path == standing:
-            break
-        if path == root or not any(path.iterdir()):
-            shutil.rmtree(path)
-    if root == standing:
-        for path in root.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return take_back

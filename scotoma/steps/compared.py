@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from scotoma.answers.favourable import with_favourable
 from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
-from scotoma.audit import as_text, read_audit, read_gate, write_part
+from scotoma.audit import GateFile, plain, read_audit, read_gate, write_part
 from scotoma.audit.document import DENSE
 from scotoma.audit.sections import MeasuredDetectors
 from scotoma.commands.asking import Answer
@@ -51,7 +50,7 @@ from scotoma.readers.logs import NoAnswerError, NoLogError, attributes_of
 from scotoma.run.copies import place_here
 from scotoma.run.folder import INPUTS
 from scotoma.run.judging import Judging
-from scotoma.steps.import_predictions import detectors_of, precision_file
+from scotoma.steps.import_predictions import blocking, detectors_of, precision_file
 from scotoma.steps.in_memory import AnswersInMemory, gate_of
 from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
@@ -73,6 +72,7 @@ UNANSWERED = """\
     over: {over}
     max_increase: {{relative: 0.2, absolute: 0.005}}
 """
+Verdict = tuple[GateFile, Sequence[AdmissionNote]]  # and what its audit says of the answers
 GROUP_RULES = """\
   - id: error_groups
     metric: error
@@ -81,51 +81,27 @@ GROUP_RULES = """\
 """
 
 
-@dataclass(frozen=True)
-class ComparedVerdict:
-    """A verdict on compared answers.
-
-    Attributes:
-        content: gate.json.
-        exit_code: 0 pass, 1 fail, 3 unsure where the rules say that this fails.
-        admission: What its audit says of the answers.
-    """
-
-    content: str
-    exit_code: int
-    admission: tuple[AdmissionNote, ...] = ()
-
-
 def judge_compared(
     compared: Sequence[ComparedLogs],
     pairs: Sequence[Pair],
-    out: Path | None,
-    judging: Judging,
-    *,
+    options: CompareOptions,
     positive: str,
-    tracking: str,
-    quiet: bool,
-) -> ComparedVerdict:
+) -> Verdict:
     """Judge compared logs.
 
     Args:
         compared: The original and each compressed model.
         pairs: Their answers, from `admitted`.
-        out: Folder of an audit, whose inputs lie in `compared/`; None to leave no audit behind.
-        judging: Rules and day.
+        options: What was asked; without `out` no audit is left behind.
         positive: The answer that is the favourable outcome; empty for none.
-        tracking: MLflow's server or database; empty to log nowhere.
-        quiet: Write nothing to stderr.
 
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
     answers = _together(compared, pairs)
-    if out is None:
-        return _judge_answers(answers, judging, positive=positive)
 
     def write(folder: Path) -> Path:
-        more: dict[str, Any] = {"tracking": {"uri": tracking or "off"}}
+        more: dict[str, Any] = {"tracking": {"uri": options.tracking or "off"}}
         more["label"] = {"column": "label"} | ({"positive": positive} if positive else {})
         reruns = pairs[0].examples.cluster is not None
         path = _write_audit(answers, folder, compared[0].models[0], reruns=reruns, **more)
@@ -133,7 +109,9 @@ def judge_compared(
         _write_texts(compared, folder)
         return path
 
-    return _audit_answers(answers, write, out, judging, quiet=quiet)
+    if options.out is None:
+        return _judge_answers(answers, _judging(options), positive=positive)
+    return _audit_answers(answers, write, options.out, options)
 
 
 def _judge_answers(
@@ -142,7 +120,7 @@ def _judge_answers(
     *,
     positive: str = "",
     detectors: MeasuredDetectors | None = None,
-) -> ComparedVerdict:
+) -> Verdict:
     """Judge answers without leaving an audit behind.
 
     Nobody will read its numbers, so that only those are measured which a rule asks for.
@@ -169,18 +147,12 @@ def _judge_answers(
         slices=SliceSettings(features=described) if searches else None, detectors=detectors,
         project="compare",
     )  # fmt: skip
-    gate = gate_of(audit, rules, judging.as_of)
-    return ComparedVerdict(as_text(gate), gate.exit_code, audit.admission)
+    return gate_of(audit, rules, judging.as_of), audit.admission
 
 
 def _audit_answers(
-    answers: AnswersInMemory,
-    write: Callable[[Path], Path],
-    out: Path,
-    judging: Judging,
-    *,
-    quiet: bool,
-) -> ComparedVerdict:
+    answers: AnswersInMemory, write: Callable[[Path], Path], out: Path, options: CompareOptions
+) -> Verdict:
     """Audit answers, in a folder with all that an audit leaves.
 
     What is refused leaves no folder that was not there before.
@@ -189,24 +161,23 @@ def _audit_answers(
         answers: Of the original and each compressed model.
         write: Writes them into a folder, and returns the configuration of their audit.
         out: Folder of the run; what it reads lies in `compared/`.
-        judging: Rules and day.
-        quiet: Write nothing to stderr.
+        options: Rules and day, and whether to write nothing to stderr.
     """
     from scotoma.steps.audit import run_audit
 
+    judging = _judging(options)
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():
         raise ConfigError(f"output folder {out} holds other files; choose another --out")
     begun = (out / INPUTS).is_dir()
     try:
         config = load_config(write(out / INPUTS))
         judging = Judging(_rules(judging.rules, answers), judging.as_of)
-        run_audit(config.completed(), str(out), judging, quiet=quiet)
+        run_audit(config.completed(), str(out), judging, quiet=options.quiet)
     except (ConfigError, DataError):
         if not begun:
             shutil.rmtree(out, ignore_errors=True)
         raise
-    path, admission = out / "gate.json", read_audit(out / "audit.json").admission
-    return ComparedVerdict(path.read_text(encoding="utf-8"), read_gate(path).exit_code, admission)
+    return read_gate(out / "gate.json"), read_audit(out / "audit.json").admission
 
 
 def _rules(rules: GateRules | None, answers: AnswersInMemory) -> GateRules | None:
@@ -301,12 +272,7 @@ def _admission(
         for name, rows in zip(own.classes, counts, strict=True)
         if rows and name != NO_ANSWER
     }
-    # What dense says blocks every PASS, for it is what all are compared with.
-    blocked = "" if own.variant == DENSE else own.variant
-    notes = [
-        note.model_copy(update={"variant": blocked}) if note.blocks_pass else note
-        for note in check_language(called, labels, answers)[1]
-    ]
+    notes = blocking(check_language(called, labels, answers)[1], own.variant)
     silent = as_examples(examples).unanswered(own)
     return (*notes, *unanswered_note(silent, own.variant))
 
@@ -405,16 +371,12 @@ def _write_texts(compared: Sequence[ComparedLogs], folder: Path) -> None:
     pl.concat(tables).write_parquet(texts_file(folder))
 
 
-def judge_boxes(
-    compared: ComparedBoxes, out: Path | None, judging: Judging, *, quiet: bool
-) -> ComparedVerdict:
+def judge_boxes(compared: ComparedBoxes, options: CompareOptions) -> Verdict:
     """Judge whether more boxes are missed, as an audit of predictions.
 
     Args:
         compared: From `compared_boxes`.
-        out: Folder of the audit; None for none.
-        judging: Rules and day.
-        quiet: Write nothing to stderr.
+        options: What was asked; without `out` no audit is left behind.
     """
     answers = _as_answers(compared)
     first, *_ = compared.found
@@ -422,15 +384,15 @@ def judge_boxes(
         (DENSE if name == first else name): [own] for name, own in compared.scores.items()
     }
     detectors = detectors_of(by_variant, compared.images, {}, compared.admission)
-    if out is None:
-        return _judge_answers(answers, judging, detectors=detectors)
 
     def write(folder: Path) -> Path:
         path = _write_audit(answers, folder, first, cluster={"column": "cluster"})
         write_part(precision_file(folder), detectors)
         return path
 
-    return _audit_answers(answers, write, out, judging, quiet=quiet)
+    if options.out is None:
+        return _judge_answers(answers, _judging(options), detectors=detectors)
+    return _audit_answers(answers, write, options.out, options)
 
 
 def _as_answers(compared: ComparedBoxes) -> AnswersInMemory:
@@ -466,8 +428,8 @@ def compare_logs(options: CompareOptions) -> Answer:
     Raises:
         ScotomaError: Options or logs that do not fit together.
     """
-    question, out = options.asked(CompareQuestion), options.out
-    if options.tracking and out is None:
+    question, judged = options.asked(CompareQuestion), options.out is not None
+    if options.tracking and not judged:
         raise ConfigError("--tracking logs the audit that --out leaves; name its folder with --out")
     models, judging = models_of(question.paths, reruns=question.reruns), _judging(options)
     positive, verdict = "", None
@@ -484,18 +446,15 @@ def compare_logs(options: CompareOptions) -> Answer:
                 classed = [with_favourable(pair, options.positive) for pair in pairs]
                 pairs, positive = [pair for pair, _, _ in classed], classed[0][1]
             if pairs:
-                verdict = judge_compared(
-                    logs, pairs, out, judging, positive=positive, tracking=options.tracking,
-                    quiet=options.quiet,
-                )  # fmt: skip
-            elif options.gate or out is not None:
+                verdict = judge_compared(logs, pairs, options, positive)
+            elif options.gate or judged:
                 raise ConfigError(
                     "a verdict needs right and wrong answers, and score "
                     f"{found[0].metric} is a number; say from where on it is right with "
                     "--right-from, or leave out --out and --gate"
                 )
     except (NoLogError, NoAnswerError):
-        averages = compared_averages(question, models, audit=out is not None)
+        averages = compared_averages(question, models, audit=judged)
         if averages is None:
             raise
         unsure = judging.rules is not None and judging.rules.on_unsure == "fail"
@@ -508,7 +467,7 @@ def compare_logs(options: CompareOptions) -> Answer:
     ]
     sections = map(comparison_sections, found, [log.key for log in logs], leading)
     told = tuple(dict.fromkeys(note for log in logs for note in log.admission))
-    admission = verdict.admission if verdict else told
+    admission = verdict[1] if verdict else told
     return _answer(options, found, sections, verdict, admission, more=more, told=told)
 
 
@@ -518,9 +477,9 @@ def compare_boxes(options: CompareOptions) -> Answer:
     Raises:
         ScotomaError: Options or files that do not fit together.
     """
-    judging = _judging(options)
+    _judging(options)  # what is wrong with the rules is said before hours of matching
     boxes, found = compared_boxes(options.asked(BoxQuestion))
-    verdict = judge_boxes(boxes, options.out, judging, quiet=options.quiet)
+    verdict = judge_boxes(boxes, options)
     return _answer(options, found, map(box_sections, found), verdict, boxes.admission)
 
 
@@ -532,7 +491,7 @@ def _answer(
     options: CompareOptions,
     found: Sequence[LogComparison | BoxComparison],
     sections: Iterable[Iterable[Section]],
-    verdict: ComparedVerdict | None,
+    verdict: Verdict | None,
     admission: Sequence[AdmissionNote],
     *,
     more: Sequence[Mapping[str, Any]] = (),
@@ -555,7 +514,7 @@ def _answer(
         "version": 1,
         "comparisons": comparisons,
         "admission": [note.as_dict() for note in admission],
-        "gate": None if verdict is None else json.loads(verdict.content),
+        "gate": verdict and plain(verdict[0]),
     }
     sentences = [] if options.quiet else list(dict.fromkeys(note.sentence for note in told))
     document = compared_document(
@@ -563,28 +522,25 @@ def _answer(
     )
     notes = [f"note    {sentence}" for sentence in sentences]
     notes += [] if options.out is None else [f"report  {options.out / 'report.html'}"]
-    code = verdict.exit_code if verdict is not None and options.gate else 0
+    code = verdict[0].exit_code if verdict and options.gate else 0
     return Answer(document, content, notes, code)
 
 
-def _verdict_section(verdict: ComparedVerdict | None, told: Collection[str] = ()) -> Section:
+def _verdict_section(verdict: Verdict | None, told: Collection[str] = ()) -> Section:
     """Say what the verdict rests on, as the gate file has it, and what is not `told` already."""
     if verdict is None:
         missing = "Not judged: the score is a number; say from where on it is right, --right-from."
         return Section("verdict", "", [missing])
-    gate = json.loads(verdict.content)
+    gate, admission = verdict
     lines: list[str] = []
-    above = {*told} | {
-        sentence for variant in gate["variants"] for sentence in variant["sentences"]
-    }
-    for variant in gate["variants"]:
-        text = "; ".join(variant["sentences"])
-        lines.append(f"{variant['verdict']:<7} {variant['name']}: {text}.")
-        if small := variant["too_small"]:
+    above = {*told}.union(*(variant.sentences for variant in gate.variants))
+    for variant in gate.variants:
+        lines.append(f"{variant.verdict:<7} {variant.name}: {'; '.join(variant.sentences)}.")
+        if small := variant.too_small:
             more = f" and {len(small) - 3} more" if len(small) > 3 else ""
             lines.append(f"Too small to judge: {', '.join(small[:3])}{more}.")
-    asked = [one for one in verdict.admission if one.blocks_pass or one.rule != "chance"]
+    asked = [one for one in admission if one.blocks_pass or one.rule != "chance"]
     lines += [f"note    {line}." for line in admission_lines(asked) if line not in above]
-    if gate["scope"] == "shipped":
+    if gate.scope == "shipped":
         lines.append("These numbers are about these two models; another training run may differ.")
     return Section("verdict", "", lines)

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma.audit import GateResult, read_audit, read_gate
-from scotoma.config import load_config
-from scotoma.config.gate import load_rules
 from scotoma.errors import ConfigError
 from scotoma.extras import home_of
 from scotoma.fix.before_after import (
@@ -32,8 +30,7 @@ from scotoma.fix.rules import (
 from scotoma.mitigation import decide
 from scotoma.printable import printable
 from scotoma.run import Run
-from scotoma.run.judging import Judging
-from scotoma.steps.audit import run_audit
+from scotoma.steps.audit import audit_beside
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
@@ -254,10 +251,9 @@ def _audit_half(
         folder: The new folder.
         quiet: Write nothing to stderr.
     """
-    made = load_config(config).model_copy(update={"deterministic": run.config.deterministic})
-    judging = Judging(load_rules(rules) if rules else None, Judging.of(run).as_of)
-    run_audit(made, str(folder / "audit"), judging, quiet=quiet)
-    return read_audit(folder / "audit" / "audit.json"), read_gate(folder / "audit" / "gate.json")
+    place = folder / "audit"
+    audit_beside(run, config, rules, place, quiet=quiet)
+    return read_audit(place / "audit.json"), read_gate(place / "gate.json")
 
 
 def _worst_group(audit: Audit, repaired: Repaired) -> dict[str, Any]:

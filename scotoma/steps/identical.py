@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from scotoma.processes import kept_workers
 from scotoma.processes.used import Workers
 from scotoma.published import load
 from scotoma.run import Run, read_json, write_json
-from scotoma.run.judging import Judging
 from scotoma.runs import ACCURACY, RunFinding, finding_rows, spread
 from scotoma.runs.effects import two_level_mean
 from scotoma.runs.spreads import spread_document
@@ -83,7 +81,7 @@ def run_identical(
     places = {m: f"{base}-deterministic" if m and len(modes) > 1 else base for m in modes}
     configs = {m: Config.model_validate(content | {"deterministic": m}) for m in modes}
     for mode in modes:
-        _audit(configs[mode], places[mode], "prepare", quiet=quiet)
+        run_audit(configs[mode], places[mode], step="prepare", quiet=quiet)
     with kept_workers():
         for index in range(count):
             for mode in modes[:: -1 if index % 2 else 1]:  # what else the machine does hits both
@@ -91,7 +89,7 @@ def run_identical(
                     sys.stderr.write(f"note    run {index + 1} of {count}, {MODES[mode]}\n")
                 _train(Run.open(places[mode]), index)
     for mode in modes:
-        _audit(configs[mode], places[mode], None, quiet=quiet)
+        run_audit(configs[mode], places[mode], quiet=quiet)
     found = {MODES[mode]: _finished(places[mode]) for mode in modes}
     spreads = [
         RunFinding(mode, metric, spread(values)[0])
@@ -127,10 +125,6 @@ def cost_of(without: Sequence[float], with_mode: Sequence[float]) -> Estimate:
     mean = two_level_mean(logs[np.isfinite(logs)], level=0.95)  # an interrupted run has no time
     value, *ends = (math.expm1(end) for end in (mean.value, mean.low, mean.high))
     return replace(mean, value=value, low=ends[0], high=ends[1], note="pairs of runs")
-
-
-def _audit(config: Config, place: str, step: str | None, *, quiet: bool) -> None:
-    run_audit(config, place, Judging(None, datetime.date.today()), step=step, quiet=quiet)
 
 
 def _train(run: Run, index: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from scotoma import progress
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
+from scotoma.audit.document import DENSE
 from scotoma.audit.sections import MeasuredDetectors
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import PartDigests, part_digest
@@ -50,6 +51,16 @@ from scotoma.storage.files import written
 def precision_file(folder: Path) -> Path:
     """Name the file in a folder."""
     return folder / "precision.json"
+
+
+def blocking(notes: Iterable[AdmissionNote], variant: str) -> Iterator[AdmissionNote]:
+    """Let notes of a variant that block a PASS block its own; those of dense block every one.
+
+    It is what all are compared with.
+    """
+    for note in notes:
+        blocked = {"variant": "" if variant == DENSE else variant}
+        yield note.model_copy(update=blocked) if note.blocks_pass else note
 
 
 def detectors_of(
@@ -238,13 +249,7 @@ def _import(run: Run, supplied: Supplied) -> None:
             examples = replace(examples, classes=(*examples.classes, *more))
         for name, own in silent.items():
             note = unanswered_note(own, name, labelled=examples.labelled)
-            # What dense says blocks every PASS, for it is what all are compared with.
-            blocked = "" if name == "dense" else name
-            held = [
-                one.model_copy(update={"variant": blocked}) if one.blocks_pass else one
-                for one in said[name].admission
-            ]
-            notes = (*held, *note)
+            notes = (*blocking(said[name].admission, name), *note)
             said[name] = replace(said[name], admission=notes)
     for name, own in said.items():
         _write(run, name, list(reruns[names[name]]), own, examples)

@@ -7,6 +7,7 @@ import datetime
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping, MutableMapping
 from concurrent.futures import as_completed
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,7 @@ from scotoma.run.shards import Shard, shards
 from scotoma.run.step_logs import step_log
 from scotoma.steps.table import HEAVY, STEPS, Step, groups, named, required, skipped_steps
 from scotoma.storage.credentials import masked
+from scotoma.storage.files import write_whole
 
 
 @contextlib.contextmanager
@@ -33,7 +35,8 @@ def error_recorded(step: str, run_uri: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        refused = error if isinstance(error, ScotomaError) else _stopped(step, error)
+        log = "logs/pipeline.log of the run, or in the log of the step"
+        refused = stopped(f"the step {step}", error, log)
         with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
             leave_error(refused, run_uri)
         raise
@@ -55,18 +58,30 @@ def forget_error(run: Run) -> None:
         run.mirror.remove(record)
 
 
-def _stopped(step: str, error: Exception) -> ScotomaError:
-    """The sentence for what no step raises on purpose; its traceback goes to the logs."""
-    if why := exhausted(error):
-        return ScotomaError(f"the step {step} stopped: {why}, and repeat the command to resume")
-    if isinstance(error, OSError):
-        return ScotomaError(
-            f"the step {step} stopped: {error}; free the path, and repeat the command to resume"
-        )
+def stopped(what: str, error: Exception, log: object) -> ScotomaError:
+    """Say in one sentence what nobody raises on purpose; its traceback is in the log."""
+    if isinstance(error, ScotomaError):
+        return error
+    why = exhausted(error) or (f"{error}; free the path" if isinstance(error, OSError) else "")
+    if why:
+        return ScotomaError(f"{what} stopped: {why}, and repeat the command to resume")
     return ScotomaError(
-        f"the step {step} ended with an internal error ({type(error).__name__}); its traceback is "
-        "in logs/pipeline.log of the run, or in the log of the step"
+        f"{what} ended with an internal error ({type(error).__name__}); its traceback is in {log}"
     )
+
+
+@contextlib.contextmanager
+def fault_logged(what: str, log: Path) -> Iterator[None]:
+    """Say in one sentence what stopped the block, and leave the traceback of a fault in a log."""
+    try:
+        yield
+    except ScotomaError:
+        raise
+    except Exception as error:
+        text = masked("".join(traceback.format_exception(error)))
+        with contextlib.suppress(OSError):  # a full disk is what stopped it
+            write_whole(log, text.encode("utf-8", "replace"))
+        raise stopped(what, error, log) from error
 
 
 def execute(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import shutil
 import sys
@@ -14,7 +13,6 @@ from scotoma.answers.values import tidy
 from scotoma.commands.asking import Answer
 from scotoma.commands.compare import CompareOptions
 from scotoma.config import Config, load_config
-from scotoma.config.gate import load_rules
 from scotoma.config.mitigation import Contestant
 from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError, ScotomaError
@@ -23,13 +21,12 @@ from scotoma.printable import listed, printable
 from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run
 from scotoma.run.copies import place_here
-from scotoma.run.judging import Judging
 from scotoma.runs.finished import read_finished
 from scotoma.runs.spreads import compare_spreads
 from scotoma.runs.table import bias_and_accuracy, read_runs
 from scotoma.runs.techniques import FEWEST_RUNS
 from scotoma.runs.tournament import TournamentSettings, judge_techniques, tournament_answer
-from scotoma.steps.audit import run_audit
+from scotoma.steps.audit import audit_beside, run_audit
 from scotoma.storage.files import written
 
 ONE_SEED = "one-seed"  # folder of the members that all have one seed
@@ -200,8 +197,7 @@ def _with_one_seed(config: Config) -> Config:
 def _audit(configs: dict[str, Config], name: str, home: Path) -> str:
     """Train and audit one technique, from the members of another where they share a training."""
     _borrow_members(configs, name, home)
-    judging = Judging(None, datetime.date.today())
-    run_audit(configs[name], str(home / name), judging, quiet=True)
+    run_audit(configs[name], str(home / name), quiet=True)
     return f"{name}={home / name}"
 
 
@@ -248,9 +244,7 @@ def _refit(base: Path, name: str, contestant: Contestant, folder: Path) -> str:
         run, str(contestant.attribute), folder, kept=contestant.technique == "dfr-dense"
     )
     place = folder / "audit"
-    made = load_config(config).model_copy(update={"deterministic": run.config.deterministic})
-    judging = Judging(load_rules(rules) if rules else None, Judging.of(run).as_of)
-    run_audit(made, str(place), judging, quiet=True)
+    audit_beside(run, config, rules, place, quiet=True)
     return f"{name}={place}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from scotoma import progress
 from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
 from scotoma.audit.rows import NUMBERS
 from scotoma.config.gate import GateRules
-from scotoma.errors import DataError, ScotomaError
+from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.finished import run_folder
@@ -21,8 +20,9 @@ from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
 from scotoma.steps.external_models import manifests
 from scotoma.steps.judging.previous import leave_previous, read_previous, with_previous
+from scotoma.steps.runner import fault_logged
 from scotoma.steps.table import Leaves, named, skipped_steps, when_due
-from scotoma.storage.files import file_digest, written
+from scotoma.storage.files import file_digest, write_whole
 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
@@ -106,22 +106,10 @@ def judge_folder(
         ScotomaError: Something went wrong inside; its traceback is in the logs of the run.
     """
     folder = run_folder(place)
-    try:
+    with fault_logged("the gate gave no verdict and", folder.root / "logs" / "gate.log"):
         if previous is not None:
             leave_previous(folder, previous)
         return give_verdict(folder, judging.rules, judging.as_of, shipped)
-    except ScotomaError:
-        raise
-    except OSError as error:  # a broken pipe too: left alone it would end the command with 1
-        raise ScotomaError(f"{error}; free the path or the disk, repeat") from error
-    except Exception as error:
-        log = folder.root / "logs" / "gate.log"
-        log.parent.mkdir(exist_ok=True)
-        log.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        raise ScotomaError(
-            f"the gate ended with an internal error ({type(error).__name__}) and gave no verdict; "
-            f"its traceback is in {log}"
-        ) from error
 
 
 def give_verdict(
@@ -184,8 +172,7 @@ def _give_verdict(
     if any(_text(folder.root / name) != text for name, text in texts.items()):
         _forget(folder)  # so that no half of it stays beside half of the new one
         for name, text in texts.items():  # gate.json last: where it is, the others are
-            with written(folder.root / name) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+            write_whole(folder.root / name, text)
             folder.publish([folder.root / name])
     checksums.amend(folder, OUTCOMES)
     return judged

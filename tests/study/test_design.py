@@ -37,9 +37,9 @@ from tests.study.conftest import new_study, picture
 VARIANT = "prune-0.9"
 pytestmark = pytest.mark.slow
 WISHES = NewStudyOptions(
-    run="", variant=VARIANT, group="", per_arm=8, seed=0, annotators=3, labels="pooled", define_on="all",
-    repeats=3, guesses=6, primary="q1:A-C", contact="", purpose="", keep="", faces="",
-    allow_imbalance=True, leaky=True,
+    run="", variant=VARIANT, group="", per_arm=8, seed=0, annotators=3, labels="pooled",
+    define_on="all", repeats=3, guesses=6, primary="q1:A-C", contact="", purpose="", keep="",
+    faces="", allow_imbalance=True, leaky=True,
 )  # fmt: skip
 
 
