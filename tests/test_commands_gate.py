@@ -339,7 +339,7 @@ def test_a_disk_or_pipe_that_fails_ends_with_5(run: Path, monkeypatch: Any, faul
     def stumble(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(judging, "written", stumble)
+    monkeypatch.setattr(judging, "write_whole", stumble)
     assert gate(*JUDGE[:4], "--as-of", "2027-03-02", monkeypatch=monkeypatch) == 5
     assert outcomes(run) == []
 

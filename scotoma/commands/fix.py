@@ -50,12 +50,6 @@ def fix(options: FixOptions) -> Answer:
     the others. The new folder holds rules or repaired ONNX models, and an audit of its own; RUN
     stays as it is. Exit code: 0.
     """
-    from scotoma.run.finished import open_run
-    from scotoma.steps.fix import Wanted, fix_variant, fraction
+    from scotoma.steps.fix import fix_variant
 
-    growth = fraction(options.max_size_increase)
-    wanted = Wanted(
-        options.by, options.variant, options.attribute, options.together, growth, options.out
-    )
-    run = open_run(options.run)
-    return Answer(*fix_variant(run, options.run, wanted, quiet=options.quiet))
+    return fix_variant(options)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma.audit import GateResult, read_audit, read_gate
+from scotoma.commands.asking import Answer
+from scotoma.commands.fix import FixOptions
+from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError
 from scotoma.extras import home_of
 from scotoma.fix.before_after import (
@@ -28,10 +30,11 @@ from scotoma.fix.rules import (
     write_tables,
 )
 from scotoma.mitigation import decide
+from scotoma.numbers.inputs import Flags
 from scotoma.printable import printable
-from scotoma.run import Run
+from scotoma.run import Run, write_json
+from scotoma.run.finished import open_run
 from scotoma.steps.audit import audit_beside
-from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit
@@ -42,38 +45,8 @@ MOST_SHOWN = 12  # layers in the table; fix.json has all
 WORST_FIRST = ("FAIL", "UNSURE", "PASS")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """How a variant is to be fixed.
-
-    Attributes:
-        by: One of `AFTERWARDS`, which change how members decide, or `layers` of int8.
-        variant: None for the first of the worst verdict; of layers the only one of int8, or the
-            only static one.
-        attribute: Whose groups count; None where there is one attribute.
-        together: Members of one ensemble.
-        growth: By how much the int8 file may grow, a fraction.
-        out: The new folder; None for a name beside the run.
-    """
-
-    by: str
-    variant: str | None
-    attribute: str | None
-    together: int
-    growth: float
-    out: Path | None
-
-
-def fix_variant(
-    run: Run, place: str, wanted: Wanted, *, quiet: bool
-) -> tuple[str, dict[str, Any], list[str]]:
+def fix_variant(options: FixOptions) -> Answer:
     """Choose on one half of the test examples, write a new folder, and audit it on the other.
-
-    Args:
-        run: The finished audit; nothing in it changes.
-        place: How it was named.
-        wanted: What is done.
-        quiet: Show no progress.
 
     Returns:
         Before and after as lines for a terminal, as fix.json holds it, and notes.
@@ -81,56 +54,51 @@ def fix_variant(
     Raises:
         ScotomaError: The run lacks what this needs, or the folder is not new.
     """
+    growth = fraction(options.max_size_increase)
+    run = open_run(options.run)
     run.fetch(run.examples)
     if not run.examples.is_file():
-        raise ConfigError(f"run {place} is not finished, got no examples; repeat its audit")
-    if wanted.by == "layers":
-        return _repaired(run, place, wanted, quiet=quiet)
-    chosen = wanted.variant or _worst(run)
-    folder = new_folder(place, chosen, wanted.by, wanted.out)
+        raise ConfigError(f"run {options.run} is not finished, got no examples; repeat its audit")
+    if options.by == "layers":
+        return _repaired(run, options, growth)
+    chosen = options.variant or _worst(run)
+    folder = new_folder(options.run, chosen, options.by, options.out)
     mitigated = apply_technique(
-        run, wanted.by, chosen, wanted.attribute, together=wanted.together
-    )  # fmt: skip
+        run, options.by, chosen, options.attribute, together=options.together
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    config, rules = write_mitigated(run, mitigated, folder)
-    audit, gate = _audit_half(run, config, rules, folder, quiet=quiet)
-    content = _mitigated(place, mitigated, audit, gate)
-    _write(folder, content)
-    return rules_text(content), content, [f"report  {folder / 'audit' / 'report.html'}"]
+    audit, gate = _audit_half(run, *write_mitigated(run, mitigated, folder), folder, options)
+    content = _mitigated(options.run, mitigated, audit, gate)
+    write_json(folder / "fix.json", jsonable(content))
+    return Answer(rules_text(content), content, [f"report  {folder / 'audit' / 'report.html'}"])
 
 
-def _repaired(
-    run: Run, place: str, wanted: Wanted, *, quiet: bool
-) -> tuple[str, dict[str, Any], list[str]]:
-    chosen = repairable(run, wanted.variant)
-    folder = new_folder(place, chosen.name, "repair", wanted.out)
+def _repaired(run: Run, options: FixOptions, growth: float) -> Answer:
+    chosen = repairable(run, options.variant)
+    folder = new_folder(options.run, chosen.name, "repair", options.out)
     for module in ("onnx", "onnxruntime", "safetensors"):
         home_of(module, "train", "quantization")
     from scotoma.fix.repair import repair_variant
 
     repaired = repair_variant(
-        run, chosen, wanted.growth, folder / "populations" / f"{chosen.name}+repair",
+        run, chosen, growth, folder / "populations" / f"{chosen.name}+repair",
         passes=_verdicts(run).get(chosen.name) == "PASS",
     )  # fmt: skip
-    content = _chosen(place, repaired, wanted.growth)
-    if not repaired.members:
-        content["sentence"] = repair_sentence(content)
-        return repair_table(content), content, []
-    decided = as_audited(run, repaired.judged)
-    decided[repaired.name] = Decided(repaired.predicted, repaired.paired)
-    config, rules = write_tables(run, repaired.judged, decided, (), folder)
-    audit, gate = _audit_half(run, config, rules, folder, quiet=quiet)
-    content |= sides(audit, gate, repaired.variant, repaired.name)
-    content["worst_group"] = _worst_group(audit, repaired)
+    content = _chosen(options.run, repaired, growth)
+    notes = []
+    if repaired.members:
+        decided = as_audited(run, repaired.judged)
+        decided[repaired.name] = Decided(repaired.predicted, repaired.paired)
+        tables = write_tables(run, repaired.judged, decided, (), folder)
+        audit, gate = _audit_half(run, *tables, folder, options)
+        content |= sides(audit, gate, repaired.variant, repaired.name)
+        content["worst_group"] = _worst_group(audit, repaired)
+        notes = [f"report  {folder / 'audit' / 'report.html'}",
+                 f"models  {repaired.members[0].parent}"]  # fmt: skip
     content["sentence"] = repair_sentence(content)
-    _write(folder, content)
-    report, models = folder / "audit" / "report.html", repaired.members[0].parent
-    return repair_table(content), content, [f"report  {report}", f"models  {models}"]
-
-
-def _write(folder: Path, content: dict[str, Any]) -> None:
-    with written(folder / "fix.json") as temporary:
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    if repaired.members:
+        write_json(folder / "fix.json", jsonable(content))
+    return Answer(repair_table(content), content, notes)
 
 
 def _verdicts(run: Run) -> dict[str, str]:
@@ -147,10 +115,16 @@ def _worst(run: Run) -> str:
     return min(verdicts, key=lambda name: WORST_FIRST.index(verdicts[name]))
 
 
+def _halves(judged: Flags, clusters: tuple[int, int], verb: str) -> dict[str, Any]:
+    """How many examples, and clusters, choose and judge."""
+    counts = (int((~judged).sum()), int(judged.sum()))
+    sizes = [{"examples": n, "clusters": own} for n, own in zip(counts, clusters, strict=True)]
+    return {f"{verb}_on": sizes[0], "judged_on": sizes[1]}
+
+
 def _mitigated(place: str, mitigated: Mitigated, audit: Audit, gate: GateResult) -> dict[str, Any]:
     """What was done and what came of it, as fix.json holds it."""
     needs = decide.rule_needs(mitigated.technique)
-    judged = int(mitigated.judged.sum())
     return {
         "version": 1,
         "run": place,
@@ -163,28 +137,31 @@ def _mitigated(place: str, mitigated: Mitigated, audit: Audit, gate: GateResult)
             "transductive": needs.transductive,
             "sentence": needs.sentence,
         },
-        "fitted_on": {
-            "examples": len(mitigated.judged) - judged,
-            "clusters": mitigated.clusters[0],
-        },
-        "judged_on": {"examples": judged, "clusters": mitigated.clusters[1]},
+        **_halves(mitigated.judged, mitigated.clusters, "fitted"),
         **sides(audit, gate, mitigated.variant, mitigated.name),
     }
 
 
 def rules_text(content: dict[str, Any]) -> str:
     """What fix.json holds of fitted rules, as lines for a terminal."""
-    fitted, judged = content["fitted_on"], content["judged_on"]
     by = f" by {content['attribute']}" if content["attribute"] else ""
-    lines = [
-        f"{content['technique']}{by}: {content['needs']['sentence']}",
-        f"Fitted on {fitted['examples']:,} test examples ({fitted['clusters']:,} clusters), judged "
-        f"on the other {judged['examples']:,} ({judged['clusters']:,} clusters).",
-        f"before is {content['variant']}, after {content['mitigated']}; rises are against dense",
-        "",
-    ]
-    lines += rows_before_and_after(content)
+    lines = [f"{content['technique']}{by}: {content['needs']['sentence']}"]
+    return _text([*lines, *_before_and_after(content, "fitted", content["mitigated"])])
+
+
+def _text(lines: Sequence[str]) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _before_and_after(content: dict[str, Any], verb: str, after: str) -> list[str]:
+    chosen, judged = content[f"{verb}_on"], content["judged_on"]
+    return [
+        f"{verb.title()} on {chosen['examples']:,} test examples ({chosen['clusters']:,} "
+        f"clusters), judged on the other {judged['examples']:,} ({judged['clusters']:,} clusters).",
+        f"before is {content['variant']}, after {after}; rises are against dense",
+        "",
+        *rows_before_and_after(content),
+    ]
 
 
 def fraction(text: str) -> float:
@@ -204,7 +181,6 @@ def fraction(text: str) -> float:
 
 def _chosen(place: str, repaired: Repaired, most: float) -> dict[str, Any]:
     """What the half that chooses says, as fix.json holds it."""
-    judged = int(repaired.judged.sum())
     before, after = repaired.measured
     return {
         "version": 1,
@@ -221,11 +197,7 @@ def _chosen(place: str, repaired: Repaired, most: float) -> dict[str, Any]:
         "ranges": {"before": repaired.own, "after": repaired.ranges, "tried": repaired.tried},
         "size": {"before": before["bytes"], "after": after["bytes"]},
         "latency": {"before": before["latency"], "after": after["latency"]},
-        "chosen_on": {
-            "examples": len(repaired.judged) - judged,
-            "clusters": repaired.clusters[0],
-        },
-        "judged_on": {"examples": judged, "clusters": repaired.clusters[1]},
+        **_halves(repaired.judged, repaired.clusters, "chosen"),
         "harm": vars(change_of(repaired.group, repaired.rise)),
         "sensitivities": [
             {
@@ -240,7 +212,7 @@ def _chosen(place: str, repaired: Repaired, most: float) -> dict[str, Any]:
 
 
 def _audit_half(
-    run: Run, config: Path, rules: Path | None, folder: Path, *, quiet: bool
+    run: Run, config: Path, rules: Path | None, folder: Path, options: FixOptions
 ) -> tuple[Audit, GateResult]:
     """Audit what `write_tables` wrote, on the terms of the run, into `folder / "audit"`.
 
@@ -249,10 +221,10 @@ def _audit_half(
         config: The configuration of the new one.
         rules: Its gate file, or None.
         folder: The new folder.
-        quiet: Write nothing to stderr.
+        options: Whether to write nothing to stderr.
     """
     place = folder / "audit"
-    audit_beside(run, config, rules, place, quiet=quiet)
+    audit_beside(run, config, rules, place, quiet=options.quiet)
     return read_audit(place / "audit.json"), read_gate(place / "gate.json")
 
 
@@ -319,21 +291,13 @@ def _increase(content: dict[str, Any]) -> tuple[str, str]:
 
 def repair_table(content: dict[str, Any]) -> str:
     """What fix.json holds of a repair, as lines for a terminal."""
-    chosen, judged = content["chosen_on"], content["judged_on"]
     lines = [content["sentence"], ""]
     if content["repaired"]:
-        lines += [
-            f"Chosen on {chosen['examples']:,} test examples ({chosen['clusters']:,} clusters), "
-            f"judged on the other {judged['examples']:,} ({judged['clusters']:,} clusters).",
-            f"before is {content['variant']}, after {content['repaired']}; rises are against dense",
-            "",
-            *rows_before_and_after(content),
-            *_latencies(content),
-            "",
-        ]
+        before_and_after = _before_and_after(content, "chosen", content["repaired"])
+        lines += [*before_and_after, *_latencies(content), ""]
     if content["sensitivities"]:
         lines += _layers(content)
-    return "".join(f"{printable(line)}\n" for line in lines).rstrip("\n") + "\n"
+    return _text(lines).rstrip("\n") + "\n"
 
 
 def _latencies(content: dict[str, Any]) -> list[str]:

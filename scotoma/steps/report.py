@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
+from scotoma.audit.findings import People
 from scotoma.audit.layers import read_layers
-from scotoma.audit.reviewed import ReviewedAudit, read_reviewed
+from scotoma.audit.reviewed import read_reviewed
 from scotoma.audit.rows import NUMBERS
-from scotoma.audit.study import StudyResult, read_study
+from scotoma.audit.study import read_study
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.fix.layers import layers_file, write_layers
@@ -26,7 +27,7 @@ from scotoma.run.sources import Sources, examine
 from scotoma.steps.inputs import compared_texts
 from scotoma.steps.judging.frontier import frontier_rows
 from scotoma.steps.table import Leaves, when_due
-from scotoma.storage.files import file_digest, written
+from scotoma.storage.files import file_digest, write_whole, written
 
 if TYPE_CHECKING:
     from scotoma.audit.document import GalleryPair
@@ -45,7 +46,7 @@ def report(run: Run) -> Iterator[Leaves]:
     progress.start("write report", 1)
     content = _with_rates(run, read_audit(audit))
     judged = read_part(gate, GateResult)
-    _keep(kept, images_of(run, _in_gallery(content)))
+    _keep(kept, _shrunk(run, _in_gallery(content)))
     run.publish(*write_layers(run, judged))
     document = _document(run, content, judged, versions(), blur=False, images=True)
     run.publish(*_write(run, page, document))
@@ -85,20 +86,17 @@ def page_document(
     """
     audit, measured, gate = map(run.path, ("audit.json", "measurements.json", "gate.json"))
     beside = [run.costs, strip_file(run), layers_file(run), _kept(run), run.path("newest.json")]
-    run.fetch(audit, measured, gate, *beside)
-    if not audit.exists():
-        raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
-    if not gate.exists():
-        raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
     read = (audit, gate, measured, *beside)
+    run.fetch(*read)
+    content = read_audit(audit, run.mirror.place(audit))
     checksums.refuse_changed(run.mirror, [one.relative_to(run.root).as_posix() for one in read])
-    content = _with_rates(run, read_audit(audit, run.mirror.place(audit)))
-    judged = read_gate(gate, run.mirror.place(gate))
+    content, place = _with_rates(run, content), run.mirror.place(gate)
+    again = f"run scotoma gate {run.place}"
+    if not gate.exists():
+        raise DataError(f"{place} is not there; {again}")
+    judged = read_gate(gate, place)
     if judged.audit_sha256 != file_digest(audit):
-        raise DataError(
-            f"{run.mirror.place(gate)} must judge the audit beside it, got another; run "
-            f"scotoma gate {run.place}"
-        )
+        raise DataError(f"{place} must judge the audit beside it, got another; {again}")
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
     document = _document(run, content, judged, with_versions, blur=blur, images=images)
     parts = {"page": document.sections, **{one.id: [one] for one in document.sections}}
@@ -128,7 +126,6 @@ def write_gallery(run: Run, folder: Path, variant: str | None) -> str:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"--out needs a new or empty folder, got {quoted(str(folder))}")
     from scotoma.audit.document import GalleryPair
-    from scotoma.datasets.thumbnails import shrunk
     from scotoma.divergence.gallery_section import gallery_documents
     from scotoma.document.html import html_page
     from scotoma.run.finished import compressed_variant, require_files
@@ -137,11 +134,8 @@ def write_gallery(run: Run, folder: Path, variant: str | None) -> str:
     audit_file, scores_file = run.path("audit.json"), run.path("divergence.parquet")
     require_files(run, audit_file, scores_file, run.examples)
     audit = read_audit(audit_file, run.mirror.place(audit_file))
-    names = (
-        [compressed_variant(run, variant).name]
-        if variant
-        else [one.name for one in audit.compressed]
-    )
+    names = [one.name for one in audit.compressed]
+    names = [compressed_variant(run, variant).name] if variant else names
     scores = pl.read_parquet(scores_file, glob=False)
     test = AuditedExamples.read(run.examples, images=False, split="test")
     seed = run.config.population.seed
@@ -152,14 +146,11 @@ def write_gallery(run: Run, folder: Path, variant: str | None) -> str:
         ]
         for name in names
     }
-    ids = _card_ids(pairs)
-    images = {name: small for name, data in images_of(run, ids).items() if (small := shrunk(data))}
-    documents = gallery_documents(audit, pairs, images)
+    documents = gallery_documents(audit, pairs, _shrunk(run, _card_ids(pairs)))
     pages = {name: html_page(document) for name, document in documents.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
-        with written(folder / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_whole(folder / name, text)
     count = sum(map(len, pairs.values()))
     return f"gallery {count:,} CIEs on {len(pages) - 1:,} pages, works offline"
 
@@ -171,14 +162,12 @@ def _with_rates(run: Run, audit: Audit) -> Audit:
     from scotoma.impact.classes_section import shown_classes
     from scotoma.steps.measures.rates import with_class_rates
 
+    wanted = pl.any_horizontal(
+        pl.col("variant").eq(one.name) & pl.col("class").is_in(shown_classes(audit, one.name))
+        for one in audit.compressed
+    )
     everyone = pl.col("group") == audit.groups[0].key
-    wanted = [
-        (pl.col("variant") == variant.name)
-        & everyone
-        & pl.col("class").is_in(shown_classes(audit, variant.name))
-        for variant in audit.compressed
-    ]
-    return with_class_rates(run.mirror, audit, pl.any_horizontal(wanted))
+    return with_class_rates(run.mirror, audit, everyone & wanted)
 
 
 def _document(
@@ -190,19 +179,20 @@ def _document(
     blur: bool,
     images: bool,
 ) -> Document:
-    from scotoma.audit.findings import Beside, People
+    from scotoma.audit.findings import Beside
     from scotoma.datasets import thumbnails
     from scotoma.report import audit_document
 
     run.fetch(run.costs)
     costs = read_json(run.costs) if run.costs.exists() else {}
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
-        costs, made_with = _sizes(costs), {}
+        costs = {name: {**measured, "latency": None} for name, measured in costs.items()}
+        made_with = {}
     strip = strip_file(run).read_bytes() if audit.robustness and strip_file(run).exists() else None
     texts = compared_texts(run) if images else {}
-    rows, people = frontier_rows(audit, gate, costs), People(*_people(run))
+    rows = frontier_rows(audit, gate, costs)
     layers = read_layers(layers_file(run)).variants if layers_file(run).exists() else {}
-    beside = Beside(rows, dict(made_with), run.newest, strip, texts, people, layers)
+    beside = Beside(rows, dict(made_with), run.newest, strip, texts, _people(run), layers)
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED
@@ -213,18 +203,15 @@ def _write(run: Run, page: Path, document: Document) -> list[Path]:
     """Write the page, and its tables as CSV files, which are returned."""
     from scotoma.report import csv_tables, render
 
-    with written(page) as temporary:
-        temporary.write_text(render(document), encoding="utf-8")
+    write_whole(page, render(document))
     tables = {run.path(*name.split("/")): one for name, one in csv_tables(document).items()}
     for path, table in tables.items():
-        path.parent.mkdir(exist_ok=True)
-        with written(path) as temporary:
-            # A mark at the start tells spreadsheets that it is UTF-8.
-            temporary.write_bytes(table.csv().encode("utf-8-sig", "replace"))
+        # A mark at the start tells spreadsheets that it is UTF-8.
+        write_whole(path, table.csv().encode("utf-8-sig", "replace"))
     return list(tables)
 
 
-def _people(run: Run) -> tuple[tuple[tuple[str, StudyResult], ...], ReviewedAudit | None, bool]:
+def _people(run: Run) -> People:
     """Read what people added to the run, which its checksums do not cover."""
     results = sorted(run.path("studies").glob("*/result.json"))
     studies = tuple((path.parent.name, read_study(path)) for path in results)
@@ -232,25 +219,24 @@ def _people(run: Run) -> tuple[tuple[tuple[str, StudyResult], ...], ReviewedAudi
     run.fetch(path)
     reviewed = read_reviewed(path) if path.exists() else None
     outdated = bool(reviewed and reviewed.audit_sha256 != file_digest(run.path("audit.json")))
-    return studies, reviewed, outdated
-
-
-def _sizes(costs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: {**measured, "latency": None} for name, measured in costs.items()}
+    return People(studies, reviewed, outdated)
 
 
 def _kept(run: Run) -> Path:
     return run.path("thumbnails.parquet")
 
 
-def _keep(path: Path, images: Mapping[str, bytes]) -> None:
+def _shrunk(run: Run, example_ids: list[str]) -> dict[str, bytes]:
+    """Small images by example id."""
     from scotoma.datasets.thumbnails import shrunk
 
-    small = {name: pixels for name, data in sorted(images.items()) if (pixels := shrunk(data))}
-    table = pl.DataFrame(
-        {"example_id": list(small), "image": list(small.values())},
-        schema={"example_id": pl.String, "image": pl.Binary},
-    )
+    images = sorted(images_of(run, example_ids).items())
+    return {name: pixels for name, data in images if (pixels := shrunk(data))}
+
+
+def _keep(path: Path, images: Mapping[str, bytes]) -> None:
+    schema = {"example_id": pl.String, "image": pl.Binary}
+    table = pl.DataFrame([*images.items()], schema=schema, orient="row")
     with written(path) as temporary:
         table.write_parquet(temporary)
 
