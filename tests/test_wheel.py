@@ -198,7 +198,7 @@ def test_the_core_runs_from_its_environment_alone(core: Environment) -> None:
 
 @pytest.mark.thorough
 def test_the_core_measures_without_torch_and_mlflow(core: Environment) -> None:
-    modules = "numbers power divergence impact bias variance predictions summary report"
+    modules = "numbers power divergence impact bias runs predictions report"
     names = ", ".join(f"scotoma.{name}" for name in modules.split())
     absent = "[n for n in ('torch', 'kfp', 'boto3', 'mlflow', 'sklearn', 'onnx') if find_spec(n)]"
     code = f"from importlib.util import find_spec; import {names}; print({absent})"

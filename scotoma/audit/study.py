@@ -9,52 +9,59 @@ from scotoma.audit.base import Part
 from scotoma.audit.reading import read_part
 
 
-class Effect(Part):
-    """A difference of two shares, or of two such differences, with its interval.
+class Told(Part):
+    """A number of a study, as a cell of a table.
 
     Attributes:
-        value: Share in the first arm minus share in the second; None where undefined.
+        value: The number; None where undefined.
         low: Lower limit.
         high: Upper limit.
-        p: Two-sided p-value of no difference.
-        adjusted_p: The same after Holm over its family; None where undefined.
-        df: Satterthwaite's degrees of freedom.
-        shares: Share of the counted answer in each arm; of two differences, in all four.
-        items: Items with an answer in each arm.
-        annotators: Annotators with an answer in every arm.
+        n: Images that it rests on; guesses, where people guessed.
         reason: Why something is undefined; empty otherwise.
     """
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    n: int = 0
+    reason: str = ""
+
+    @property
+    def note(self) -> str:
+        """What stands beside a number of an audit; nothing here."""
+        return ""
+
+
+class Effect(Told):
+    """A difference of two shares, or of two such differences, with its interval.
+
+    Attributes:
+        p: Two-sided p-value of no difference.
+        adjusted_p: The same after Holm over its family; None where undefined.
+        df: Satterthwaite's degrees of freedom.
+        shares: Share of the counted answer in each arm; of two differences, in all four.
+        items: Items with an answer in each arm.
+        annotators: Annotators with an answer in every arm.
+    """
+
     p: float | None = None
     adjusted_p: float | None = None
     df: float | None = None
     shares: tuple[float | None, ...]
     items: tuple[int, ...]
     annotators: int
-    reason: str = ""
 
 
-class OddsRatio(Part):
-    """A logistic mixed model, in which items and annotators are random: a check on `Effect`.
+class OddsRatio(Told):
+    """Of a logistic mixed model, in which items and annotators are random: a check on `Effect`.
 
     Attributes:
-        value: Odds of the counted answer in the first arm over those in the second.
-        low: Lower limit.
-        high: Upper limit.
         sd_items: Standard deviation of items, log odds.
         sd_annotators: Standard deviation of annotators, log odds.
-        reason: Why it is undefined; empty otherwise.
     """
 
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
     sd_items: float | None = None
     sd_annotators: float | None = None
-    reason: str = ""
 
 
 class GroupEffect(Part):
@@ -72,22 +79,6 @@ class GroupEffect(Part):
     interaction: Effect | None
 
 
-class Sensitivity(Part):
-    """The same difference under another treatment of what is uncertain.
-
-    Attributes:
-        treatment: What was done, in words.
-        value: Difference of shares.
-        low: Lower limit.
-        high: Upper limit.
-    """
-
-    treatment: str
-    value: float | None
-    low: float | None
-    high: float | None
-
-
 class ArmAnswers(Part):
     """Answers to one question in one arm.
 
@@ -96,41 +87,23 @@ class ArmAnswers(Part):
         yes: How many.
         no: How many.
         cant_tell: How many.
-        population_share: Share of the counted answer, weighted to all examples of the arm's kind;
-            None in an arm that is matched, and where undefined.
-        population_low: Lower limit of its interval, items and annotators random.
-        population_high: Upper limit.
-        population_reason: Why something of it is undefined; empty otherwise.
+        population: Share of the counted answer, weighted to all examples of the arm's kind, items
+            and annotators random; undefined in an arm that is matched.
         items: Items with an answer.
-        alpha: Krippendorff's, nominal.
-        alpha_low: Lower limit of its interval.
-        alpha_high: Upper limit.
+        alpha: Krippendorff's, nominal, of the items with two answers or more.
         ac1: Gwet's.
-        ac1_low: Lower limit of its interval; None where undefined.
-        ac1_high: Upper limit.
         raw: Share of agreeing pairs.
-        pairable: Items with two answers or more.
-        reason: Why agreement is undefined; empty otherwise.
     """
 
     arm: str
     yes: int
     no: int
     cant_tell: int
-    population_share: float | None
-    population_low: float | None
-    population_high: float | None
-    population_reason: str
+    population: Told
     items: int
-    alpha: float | None
-    alpha_low: float | None
-    alpha_high: float | None
-    ac1: float | None
-    ac1_low: float | None
-    ac1_high: float | None
+    alpha: Told
+    ac1: Told
     raw: float | None
-    pairable: int
-    reason: str
 
 
 class QuestionResult(Part):
@@ -144,7 +117,7 @@ class QuestionResult(Part):
         bucket: Group of the PIE paper; empty where it stands alone.
         remark: What limits its meaning; empty for nothing.
         effects: By contrast, `A-B` and `A-C`.
-        sensitivity: By contrast.
+        sensitivity: By contrast: the difference under other treatments of what is uncertain.
         odds: A logistic mixed model, by contrast.
         groups: Differences within groups, by contrast; empty unless planned.
         arms: Answers by arm.
@@ -157,7 +130,7 @@ class QuestionResult(Part):
     bucket: str
     remark: str
     effects: dict[str, Effect]
-    sensitivity: dict[str, tuple[Sensitivity, ...]]
+    sensitivity: dict[str, dict[str, Told]]
     odds: dict[str, OddsRatio]
     groups: dict[str, tuple[GroupEffect, ...]]
     arms: tuple[ArmAnswers, ...]
@@ -167,16 +140,16 @@ class Blinding(Part):
     """Whether the arms could be told apart.
 
     Attributes:
-        machine: AUC, lower and upper limit by contrast, from all that is shown but pixels.
-        bang: Bang's index, lower, upper limit and guesses by arm; None without guesses.
-        james: James's index of arm A against the others, lower, upper limit and guesses; limits
-            are None where guesses or annotators are too alike or too few; None without guesses.
+        machine: AUC by contrast, from all that is shown but pixels.
+        bang: Bang's index by arm; undefined without guesses.
+        james: James's index of arm A against the others; without limits where guesses or
+            annotators are too alike or too few, undefined without guesses.
         flagged: What a reader should know, in words; empty for nothing.
     """
 
-    machine: dict[str, tuple[float, float, float]]
-    bang: dict[str, tuple[float, float, float, int] | None]
-    james: tuple[float, float | None, float | None, int] | None
+    machine: dict[str, Told]
+    bang: dict[str, Told]
+    james: Told
     flagged: tuple[str, ...]
 
 
@@ -202,20 +175,14 @@ class AnnotatorFlow(Part):
     Attributes:
         annotator: Number.
         images: Images with an answer, repeats left out.
-        consistency: Share of equal answers to repeated images; None without repeats.
-        low: Lower limit of its interval, whose unit is the image.
-        high: Upper limit.
-        repeats: Images answered twice.
+        equal: Share of equal answers to repeated images, which are its n.
         median_s: Median seconds from an image to its first answer; None without answers.
         screened: Left out of the second result, because a screen of the plan says so.
     """
 
     annotator: int
     images: int
-    consistency: float | None
-    low: float | None
-    high: float | None
-    repeats: int
+    equal: Told
     median_s: float | None
     screened: bool
 
@@ -265,7 +232,7 @@ class StudyResult(Part):
         deviations: What was not done as planned.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     variant: str
     group: str
     plan_sha256: str

@@ -15,8 +15,8 @@ from scotoma.audit.study import (
     Effect,
     GroupEffect,
     QuestionResult,
-    Sensitivity,
     StudyResult,
+    Told,
 )
 from scotoma.numbers import holm
 from scotoma.study.answer_table import (
@@ -31,7 +31,14 @@ from scotoma.study.answer_table import (
 from scotoma.study.answers import Event
 from scotoma.study.arms import mean_difference
 from scotoma.study.blinding import blinding_of
-from scotoma.study.effects import bootstrap_interval, difference, interaction, weighted_share
+from scotoma.study.effects import (
+    bootstrap_interval,
+    difference,
+    drawn_times,
+    interaction,
+    middle,
+    weighted_share,
+)
 from scotoma.study.mixed_model import odds_ratio
 from scotoma.study.plan import KeyEntry, Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, CONTRASTS, QUESTIONS, StudyQuestion
@@ -84,7 +91,7 @@ def study_result(
         for a, b in CONTRASTS:
             name = f"{a}-{b}"
             effects[name] = found[one.key, name]
-            sensitivity[name] = tuple(_sensitivity(table, one, a, b, plan, screened, effects[name]))
+            sensitivity[name] = _sensitivity(table, one, a, b, plan, screened, effects[name])
             odds[name] = odds_ratio(*shares_between(table, one, a, b), level=plan.level)
         results.append(
             QuestionResult(
@@ -171,7 +178,7 @@ def _sensitivity(
     plan: StudyPlan,
     screened: Sequence[int],
     primary: Effect,
-) -> list[Sensitivity]:
+) -> dict[str, Told]:
     values = table.answers[one.key]
     of_no = 1.0 if one.counted == "no" else 0.0
     cases = [
@@ -182,28 +189,21 @@ def _sensitivity(
     if screened:
         kept = np.isin(table.people, screened, invert=True)
         cases.append(("without screened annotators", np.nan, np.nan, values[:, kept]))
-    rows = []
+    told = {}
     for treatment, in_a, in_b, taken in cases:
         first = counted_shares(taken, one.counted, in_a)[table.arms == a]
         second = counted_shares(taken, one.counted, in_b)[table.arms == b]
         found = difference(first, second, level=plan.level)
-        rows.append(
-            Sensitivity(treatment=treatment, value=found.value, low=found.low, high=found.high)
-        )
+        told[treatment] = _plain(found)
     if primary.low is not None:
         shares = counted_shares(values, one.counted)
         low, high = bootstrap_interval(
             shares[table.arms == a], shares[table.arms == b], seed=plan.seed, level=plan.level
         )
-        rows.append(
-            Sensitivity(
-                treatment="interval by bootstrap of items and annotators",
-                value=primary.value,
-                low=low,
-                high=high,
-            )
+        told["interval by bootstrap of items and annotators"] = Told(
+            value=primary.value, low=low, high=high, n=primary.n
         )
-    return rows
+    return told
 
 
 def _arm(
@@ -214,23 +214,26 @@ def _arm(
     counts = counts_of(values, len(ANSWERS))
     totals = counts.sum(axis=0)
     weights = [key[item].weight for item, mine in zip(table.items, own, strict=True) if mine]
-    share = None
+    answered = int((values >= 0).any(axis=1).sum())
+    population = Told(n=answered, reason=f"arm {arm} is matched, not drawn at random")
     if None not in weights:
         share = weighted_share(
             counted_shares(values, one.counted), np.array(weights, float), level=plan.level
         )
+        population = _plain(share)
     return ArmAnswers(
         arm=arm,
         yes=int(totals[YES]),
         no=int(totals[NO]),
         cant_tell=int(totals[CANT_TELL]),
-        population_share=share.value if share else None,
-        population_low=share.low if share else None,
-        population_high=share.high if share else None,
-        population_reason=share.reason if share else f"arm {arm} is matched, not drawn at random",
-        items=int((values >= 0).any(axis=1).sum()),
+        population=population,
+        items=answered,
         **annotator_agreement(counts, seed=plan.seed, level=plan.level),
     )
+
+
+def _plain(effect: Effect) -> Told:
+    return Told(**{name: getattr(effect, name) for name in Told.model_fields})
 
 
 def _remark(one: StudyQuestion, plan: StudyPlan) -> str:
@@ -335,40 +338,35 @@ def annotator_agreement(counts: npt.ArrayLike, *, seed: int, level: float = 0.95
         level: Of the intervals, from bootstraps of items.
 
     Returns:
-        The fields of `scotoma.audit.study.ArmAnswers` that are about agreement: `alpha`, `ac1`, the
-        limits of both, `raw`, `pairable`, and `reason` where something is undefined.
+        The fields of `scotoma.audit.study.ArmAnswers` that are about agreement: `alpha`, `ac1` and
+        `raw`.
 
     References:
         Gwet (2008), British Journal of Mathematical and Statistical Psychology 61:29-48: AC1 and
         why alpha falls where one answer is rare.
 
-    >>> annotator_agreement([[3, 0], [3, 0]], seed=0)["reason"]
+    >>> annotator_agreement([[3, 0], [3, 0]], seed=0)["alpha"].reason
     'all answers are equal, so there is no agreement by chance to compare with'
     """
     table = np.asarray(counts, float)
     size = table.sum(axis=1)
     pairs = table[size > 1]
-    found: dict[str, Any] = dict.fromkeys(
-        ("alpha", "alpha_low", "alpha_high", "ac1", "ac1_low", "ac1_high", "raw")
-    )
-    found |= {"pairable": len(pairs), "reason": "no item has answers of two annotators"}
     if not len(pairs):
-        return found
-    sizes = pairs.sum(axis=1)
-    found["raw"] = float(np.mean((pairs * (pairs - 1)).sum(axis=1) / (sizes * (sizes - 1))))
-    found["ac1"] = float(_ac1(table, np.ones(len(table))))
-    value = float(alpha(pairs))
-    if np.isnan(value):
-        reason = "all answers are equal, so there is no agreement by chance to compare with"
-        return found | {"reason": reason}
-    found |= {"alpha": value, "reason": ""}
-    rng = np.random.default_rng(seed)
+        nothing = Told(reason="no item has answers of two annotators")
+        return {"alpha": nothing, "ac1": nothing, "raw": None}
+    sizes, rng = pairs.sum(axis=1), np.random.default_rng(seed)
+    found: dict[str, Any] = {
+        "raw": float(np.mean((pairs * (pairs - 1)).sum(axis=1) / (sizes * (sizes - 1))))
+    }
+    equal = bool(np.isnan(alpha(pairs)))
+    reason = "all answers are equal, so there is no agreement by chance to compare with" * equal
     for name, of, rows in (("alpha", alpha, pairs), ("ac1", _ac1, table)):
-        draws = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=DRAWS)
-        values = of(rows, draws)
-        tail = 50 * (1 - level)
-        low, high = np.percentile(values[~np.isnan(values)], [tail, 100 - tail])
-        found |= {f"{name}_low": float(low), f"{name}_high": float(high)}
+        value = float(of(rows, np.ones(len(rows))))
+        low, high = (
+            (None, None) if equal else middle(of(rows, drawn_times(rng, len(rows), DRAWS)), level)
+        )
+        known = None if np.isnan(value) else value
+        found[name] = Told(value=known, low=low, high=high, n=len(pairs), reason=reason)
     return found
 
 

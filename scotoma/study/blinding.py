@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from scotoma.audit.study import Blinding
+from scotoma.audit.study import Blinding, Told
 from scotoma.study.answer_table import CANT_TELL, NO, YES, AnswerTable
-from scotoma.study.effects import FEWEST_ANNOTATORS, mean_variances
+from scotoma.study.effects import FEWEST_ANNOTATORS, drawn_times, mean_variances, middle
 from scotoma.study.plan import StudyPlan
 
 DRAWS = 2000
+NOBODY = "undefined (nobody guessed)"
 FLAGGED = 0.2  # |Bang's index| above which a report warns
-
-
-@dataclass(frozen=True)
-class Bang:
-    """Bang's blinding index of one arm.
-
-    Attributes:
-        value: In [-1, 1]: 0 blind, 1 every guess right, -1 every guess wrong; None without guesses.
-        low: Lower limit of its interval.
-        high: Upper limit.
-        guesses: All guesses of the arm, "can't tell" among them.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    guesses: int
 
 
 def bang(
     correct: int, wrong: int, cant_tell: int, *, level: float = 0.95, effective: float | None = None
-) -> Bang:
+) -> Told:
     """Compute Bang's blinding index: (correct - wrong) / n.
 
     The index is a difference of two shares of the same guesses, so its interval is Tango's score
@@ -60,12 +43,13 @@ def bang(
     """
     n = correct + wrong + cant_tell
     if not n:
-        return Bang(None, None, None, 0)
+        return Told(reason=NOBODY)
     value, size = (correct - wrong) / n, n if effective is None else effective
     z = NormalDist().inv_cdf((1 + level) / 2)
     shares = correct / n, wrong / n
     low = _limit(shares, size, z, -1.0, value)
-    return Bang(value, low, -_limit(shares[::-1], size, z, -1.0, -value), n)
+    high = -_limit(shares[::-1], size, z, -1.0, -value)
+    return Told(value=value, low=low, high=high, n=n)
 
 
 def _limit(shares: tuple[float, float], n: float, z: float, least: float, value: float) -> float:
@@ -163,13 +147,13 @@ def james_interval(
     if judges < FEWEST_ANNOTATORS:
         return None
     rng = np.random.default_rng(seed)
-    columns = rng.multinomial(judges, np.full(judges, 1 / judges), size=DRAWS)
+    columns = drawn_times(rng, judges, DRAWS)
     counted = []
     for side in (first, ~first):
         own = guesses[side]
         if not len(own):
             return None
-        rows = rng.multinomial(len(own), np.full(len(own), 1 / len(own)), size=DRAWS)
+        rows = drawn_times(rng, len(own), DRAWS)
         counted.append(
             np.stack(
                 [((rows @ (own == place)) * columns).sum(axis=1) for place in range(3)], axis=1
@@ -182,9 +166,7 @@ def james_interval(
     ]
     if not draws or not np.ptp(draws):
         return None
-    tail = 50 * (1 - level)
-    low, high = np.percentile(draws, [tail, 100 - tail])
-    return float(low), float(high)
+    return middle(draws, level)
 
 
 def blinding_of(plan: StudyPlan, table: AnswerTable) -> Blinding:
@@ -201,15 +183,10 @@ def blinding_of(plan: StudyPlan, table: AnswerTable) -> Blinding:
         scores = np.select(
             [guesses == right, guesses == wrong, guesses == CANT_TELL], [1.0, -1.0, 0.0], np.nan
         )
-        found = bang(
+        found = indices[arm] = bang(
             (yes, no)[right], (yes, no)[wrong], cant_tell,
             level=plan.level, effective=effective_guesses(scores),
         )  # fmt: skip
-        indices[arm] = (
-            None
-            if found.value is None or found.low is None or found.high is None
-            else (found.value, found.low, found.high, found.guesses)
-        )
         if found.value is not None and abs(found.value) > FLAGGED:
             flagged.append(
                 f"Guesses about arm {arm} were {'right' if found.value > 0 else 'wrong'} more "
@@ -226,9 +203,13 @@ def blinding_of(plan: StudyPlan, table: AnswerTable) -> Blinding:
     index = james((a[0], a[1], a[2]), (b[0] + c[0], b[1] + c[1], b[2] + c[2]))
     ends = james_interval(table.guesses, table.arms == "A", seed=plan.seed, level=plan.level)
     low, high = ends or (None, None)
+    alike = "" if ends else "guesses too alike, or people too few, for an interval"
+    reason = NOBODY if index is None else alike
     return Blinding(
-        machine={name: (one.value, one.low, one.high) for name, one in plan.leak.items()},
+        machine={
+            name: Told(n=2 * plan.per_arm, **leak.model_dump()) for name, leak in plan.leak.items()
+        },
         bang=indices,
-        james=None if index is None else (index, low, high, sum(a) + sum(b) + sum(c)),
+        james=Told(value=index, low=low, high=high, n=sum(a) + sum(b) + sum(c), reason=reason),
         flagged=tuple(flagged),
     )

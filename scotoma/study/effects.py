@@ -75,10 +75,12 @@ def weighted_share(values: Floats, weights: Floats, *, level: float = 0.95) -> E
     # A weighted mean is the mean of its linear parts, which have its variance.
     parts = share + wide * (values - share) * (~np.isnan(values)).sum() / total
     found = _signed((parts,), (1,), level)
-    low, high = (
-        None if end is None else min(1.0, max(0.0, end)) for end in (found.low, found.high)
-    )
-    return found.model_copy(update={"value": share, "low": low, "high": high, "shares": (share,)})
+    update = {"value": share, "shares": (share,)} | {
+        name: min(1.0, max(0.0, end))
+        for name in ("low", "high")
+        if (end := getattr(found, name)) is not None
+    }
+    return found.model_copy(update=update)
 
 
 def _signed(arms: Sequence[Floats], signs: Sequence[int], level: float) -> Effect:
@@ -90,7 +92,7 @@ def _signed(arms: Sequence[Floats], signs: Sequence[int], level: float) -> Effec
     shares = tuple(
         float(arm[k].mean()) if k.any() else None for arm, k in zip(arms, known, strict=True)
     )
-    found = Effect(shares=shares, items=items, annotators=int(everywhere.sum()))
+    found = Effect(n=sum(items), shares=shares, items=items, annotators=int(everywhere.sum()))
 
     def without(reason: str, value: float | None) -> Effect:
         return found.model_copy(update={"value": value, "reason": reason})
@@ -163,14 +165,24 @@ def bootstrap_interval(
     True
     """
     rng = np.random.default_rng(seed)
-    judges = first.shape[1]
-    columns = rng.multinomial(judges, np.full(judges, 1 / judges), size=draws).astype(float)
+    columns = drawn_times(rng, first.shape[1], draws)
     shares = []
     for arm in (np.asarray(first, float), np.asarray(second, float)):
         answered = ~np.isnan(arm)
-        rows = rng.multinomial(len(arm), np.full(len(arm), 1 / len(arm)), size=draws).astype(float)
+        rows = drawn_times(rng, len(arm), draws)
         given = ((rows @ np.where(answered, arm, 0.0)) * columns).sum(axis=1)
         shares.append(given / np.maximum(((rows @ answered) * columns).sum(axis=1), 1e-12))
+    return middle(shares[0] - shares[1], level)
+
+
+def drawn_times(rng: np.random.Generator, units: int, draws: int) -> Floats:
+    """How often a bootstrap draws each unit, shape (draws, units)."""
+    return rng.multinomial(units, np.full(units, 1 / units), size=draws).astype(float)
+
+
+def middle(values: npt.ArrayLike, level: float) -> tuple[float, float]:
+    """Ends of the middle part of what a bootstrap gave, nan left out."""
+    given = np.asarray(values, float)
     tail = 50 * (1 - level)
-    low, high = np.percentile(shares[0] - shares[1], [tail, 100 - tail])
+    low, high = np.percentile(given[~np.isnan(given)], [tail, 100 - tail])
     return float(low), float(high)

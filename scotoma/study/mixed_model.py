@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, optimize, special
+from scipy import linalg, optimize, sparse, special
 
 from scotoma.audit.study import OddsRatio
 from scotoma.study.effects import FEWEST_ANNOTATORS
@@ -39,11 +40,12 @@ def odds_ratio(first: Floats, second: Floats, *, level: float = 0.95) -> OddsRat
     arms = [np.asarray(arm, float) for arm in (first, second)]
     known = [~np.isnan(arm) for arm in arms]
     both = known[0].any(axis=0) & known[1].any(axis=0)
+    n = sum(int(k.any(axis=1).sum()) for k in known)
     if both.sum() < FEWEST_ANNOTATORS:
-        return OddsRatio(reason=f"{int(both.sum())} of {FEWEST_ANNOTATORS} annotators needed")
+        return OddsRatio(n=n, reason=f"{int(both.sum())} of {FEWEST_ANNOTATORS} annotators needed")
     given = [arm[k] for arm, k in zip(arms, known, strict=True)]
     if any(len(np.unique(one)) < 2 for one in given):
-        return OddsRatio(reason="all answers are equal within an arm")
+        return OddsRatio(n=n, reason="all answers are equal within an arm")
     item, judge = (
         np.concatenate(parts)
         for parts in zip(
@@ -75,19 +77,22 @@ def odds_ratio(first: Floats, second: Floats, *, level: float = 0.95) -> OddsRat
         value=float(value),
         low=float(low),
         high=float(high),
+        n=n,
         sd_items=float(sd_items),
         sd_annotators=float(sd_annotators),
     )
 
 
 class _Model:
-    """Answers, and where the random effects of each lie among the parameters."""
+    """Answers, and a column for each parameter: intercept, arm, items, annotators."""
 
     def __init__(self, y: Floats, arm: Floats, item: Ints, judge: Ints) -> None:
-        self._y, self._arm = y, arm
+        self._y, rows = y, np.arange(len(y))
         self._items, self._judges = int(item.max()) + 1, int(judge.max()) + 1
-        self._item, self._judge = 2 + item, 2 + self._items + judge
-        self._start = np.zeros(2 + self._items + self._judges)
+        blocks: list[Any] = [np.column_stack([np.ones(len(y)), arm])]
+        blocks += [sparse.csr_array((np.ones(len(y)), (rows, one))) for one in (item, judge)]
+        self._design = sparse.csr_array(sparse.hstack(blocks))
+        self._start = np.zeros(self._design.shape[1])
 
     def loss(self, parameters: Floats) -> float:
         """Minus the log of Laplace's approximation to the marginal likelihood.
@@ -108,7 +113,7 @@ class _Model:
         fit = self._joint(effects, prior)
         for _ in range(STEPS):
             share = self._share(effects)
-            slope = (self._summed(self._y - share) - prior * effects)[2:]
+            slope = (self._design.T @ (self._y - share) - prior * effects)[2:]
             precision = self._crossed(share * (1 - share)) + np.diag(prior)
             step = np.append([0.0, 0.0], linalg.solve(precision[2:, 2:], slope, assume_a="pos"))
             length = 1.0
@@ -126,31 +131,14 @@ class _Model:
         of_items, of_judges = np.exp(-2 * parameters[2:])
         return np.repeat([0.0, of_items, of_judges], [2, self._items, self._judges])
 
-    def _log_odds(self, effects: Floats) -> Floats:
-        fixed = effects[0] + effects[1] * self._arm
-        return np.asarray(fixed + effects[self._item] + effects[self._judge])
-
     def _share(self, effects: Floats) -> Floats:
-        return np.asarray(special.expit(self._log_odds(effects)))
+        return np.asarray(special.expit(self._design @ effects))
 
     def _joint(self, effects: Floats, prior: Floats) -> float:
-        odds = self._log_odds(effects)
+        odds = self._design @ effects
         return float(self._y @ odds - np.logaddexp(0, odds).sum() - prior @ effects**2 / 2)
-
-    def _summed(self, values: Floats) -> Floats:
-        """Sum of values over the answers that each parameter enters."""
-        total = np.zeros(len(self._start))
-        total[0], total[1] = values.sum(), values @ self._arm
-        total += np.bincount(self._item, values, len(total))
-        return np.asarray(total + np.bincount(self._judge, values, len(total)))
 
     def _crossed(self, weights: Floats) -> Floats:
         """The design's crossproduct, each answer with its weight."""
-        size = len(self._start)
-        table = np.zeros((size, size))
-        np.fill_diagonal(table, self._summed(weights))
-        table[0] = self._summed(weights)
-        table[1] = self._summed(weights * self._arm)
-        np.add.at(table, (self._item, self._judge), weights)
-        upper = np.triu(table)
-        return np.asarray(upper + np.triu(upper, 1).T)
+        design = self._design
+        return np.asarray((design.T @ sparse.diags_array(weights) @ design).toarray())

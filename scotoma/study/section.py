@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scotoma.audit.findings import Findings
-from scotoma.audit.study import Effect, QuestionResult, StudyResult
-from scotoma.document import Cell, Column, Document, Facts, Interval, Noted, Section, Table, show
+from scotoma.audit.study import QuestionResult, StudyResult
+from scotoma.document import Cell, Column, Document, Facts, Noted, Section, Table, show
 from scotoma.document.cells import MINUS
 
 MOST_ROWS = 24
+BANG = "Bang\N{RIGHT SINGLE QUOTATION MARK}s index"
+JAMES = "James\N{RIGHT SINGLE QUOTATION MARK}s index"
 STUDY, ANSWER, ARMS = Column("study", "Study"), Column("answer", "Answer"), Column("arms", "Arms")
 N = Column("n", "n images", "count")
 Studies = Sequence[tuple[str, StudyResult]]
@@ -92,10 +94,6 @@ def _warnings(result: StudyResult) -> Iterator[str]:
     yield from result.blinding.flagged
 
 
-def _interval(effect: Effect) -> Interval:
-    return Interval(effect.value, effect.low, effect.high, sum(effect.items), effect.reason)
-
-
 def _contrasts(
     studies: Studies,
 ) -> Iterator[tuple[dict[str, Cell], StudyResult, QuestionResult, str]]:
@@ -126,7 +124,7 @@ def _effects(studies: Studies) -> Table:
             cells
             | {
                 "shares": " / ".join(shares),
-                "difference": _interval(effect),
+                "difference": effect,
                 "p": effect.adjusted_p,
                 "n": f"{effect.items[0]:,} / {effect.items[1]:,}",
                 "people": effect.annotators,
@@ -172,9 +170,9 @@ def _groups(studies: Studies) -> Table:
             cells
             | {
                 "group": row.group,
-                "n": sum(row.effect.items),
-                "within": _interval(row.effect),
-                "apart": None if row.interaction is None else _interval(row.interaction),
+                "n": row.effect.n,
+                "within": row.effect,
+                "apart": row.interaction,
                 "p": None if row.interaction is None else row.interaction.adjusted_p,
             }
             for cells, _, one, contrast in _contrasts(studies)
@@ -190,14 +188,10 @@ def _checks(studies: Studies) -> Table:
     rows: list[dict[str, Cell]] = []
     titles: dict[str, str] = {}
     for cells, _, one, contrast in _contrasts(studies):
-        effect, odds = one.effects[contrast], one.odds[contrast]
-        n = sum(effect.items)
-        for other in one.sensitivity.get(contrast, ()):
-            titles[other.treatment] = f"{other.treatment[:1].upper()}{other.treatment[1:]}, points"
-            cells[other.treatment] = Interval(
-                other.value, other.low, other.high, n, effect.reason
-            )  # fmt: skip
-        cells["odds"] = Interval(odds.value, odds.low, odds.high, n, odds.reason)
+        for treatment, told in one.sensitivity.get(contrast, {}).items():
+            titles[treatment] = f"{treatment[:1].upper()}{treatment[1:]}, points"
+            cells[treatment] = told
+        cells["odds"] = one.odds[contrast]
         rows.append(cells)
     return Table(
         "study-checks",
@@ -242,18 +236,10 @@ def _agreement(studies: Studies) -> Table:
                 "yes": arm.yes,
                 "no": arm.no,
                 "cant_tell": arm.cant_tell,
-                "alpha": Interval(
-                    arm.alpha, arm.alpha_low, arm.alpha_high, arm.pairable, arm.reason
-                ),
-                "ac1": Interval(
-                    arm.ac1, arm.ac1_low, arm.ac1_high, arm.pairable,
-                    "" if arm.ac1_low is not None else arm.reason,
-                ),
-                "pairable": arm.pairable,
-                "population": Interval(
-                    arm.population_share, arm.population_low, arm.population_high, arm.items,
-                    arm.population_reason,
-                ),
+                "alpha": arm.alpha,
+                "ac1": arm.ac1,
+                "pairable": arm.alpha.n,
+                "population": arm.population,
                 "items": arm.items,
             }
             for name, result in studies
@@ -273,21 +259,21 @@ def _blinding(studies: Studies) -> Table:
     rows: list[dict[str, Cell]] = []
     for name, result in studies:
         blinding = result.blinding
-        for contrast, leak in sorted(blinding.machine.items()):
-            n = sum(_images(result, arm) for arm in contrast.split("-"))
-            rows.append(_told(name, "Machine, AUC", contrast, Interval(*leak, n), "images"))
-        for arm, index in sorted(blinding.bang.items()):
-            if index:
-                bang = "Bang\N{RIGHT SINGLE QUOTATION MARK}s index"
-                rows.append(_told(name, bang, arm, Interval(*index), "guesses"))
-        james = Interval(None, reason="undefined (nobody guessed)")
-        if blinding.james is not None:
-            limits = blinding.james[1] is not None
-            alike = "guesses too alike, or people too few, for an interval"
-            james = Interval(*blinding.james, "" if limits else alike)
-        rows.append(
-            _told(name, "James\N{RIGHT SINGLE QUOTATION MARK}s index", "all", james, "guesses")
-        )
+        told = [
+            *(("Machine, AUC", arms, one) for arms, one in sorted(blinding.machine.items())),
+            *((BANG, arm, one) for arm, one in sorted(blinding.bang.items()) if one.n),
+            (JAMES, "all", blinding.james),
+        ]
+        rows += [
+            {
+                "study": name,
+                "measure": measure,
+                "arms": arms.replace("-", MINUS),
+                "value": one,
+                "n": f"{one.n:,} {'guesses' if measure in (BANG, JAMES) else 'images'}",
+            }
+            for measure, arms, one in told
+        ]
     return Table(
         "blinding",
         "Could the arms be told apart?",
@@ -304,16 +290,6 @@ def _blinding(studies: Studies) -> Table:
         "James\N{RIGHT SINGLE QUOTATION MARK}s index, 0.5 is guessing, 0 is not blind.",
         stub=3,
     )
-
-
-def _told(study: str, measure: str, arms: str, value: Interval, unit: str) -> dict[str, Cell]:
-    return {
-        "study": study,
-        "measure": measure,
-        "arms": arms.replace("-", MINUS),
-        "value": value,
-        "n": f"{value.n:,} {unit}",
-    }
 
 
 def _images(result: StudyResult, arm: str) -> int:
@@ -374,14 +350,8 @@ def _annotators(studies: Studies) -> Table:
                 "study": name,
                 "annotator": str(one.annotator),
                 "images": one.images,
-                "equal": Interval(
-                    one.consistency,
-                    one.low,
-                    one.high,
-                    one.repeats,
-                    "" if one.repeats else "no image was answered twice",
-                ),
-                "repeats": one.repeats,
+                "equal": one.equal,
+                "repeats": one.equal.n,
                 "median": None if one.median_s is None else round(one.median_s, 1),
                 "screen": "fails" if one.screened else "passes",
             }

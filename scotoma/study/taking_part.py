@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scotoma.audit.study import AnnotatorFlow, StudyFlow
+from scotoma.audit.study import AnnotatorFlow, StudyFlow, Told
 from scotoma.numbers.wilson_interval import wilson
 from scotoma.study.answer_table import CANT_TELL, AnswerTable
 from scotoma.study.effects import FEWEST_ANNOTATORS
@@ -72,13 +72,11 @@ def _annotator(
     again = np.stack([values[:, column] >= 0 for values in table.again.values()])
     repeats, seconds = int((once & again).any(axis=0).sum()), float(table.seconds[column])
     low, high = (None, None) if share is None else wilson(share * repeats, repeats, plan.level)
+    reason = "" if repeats else "no image was answered twice"
     return AnnotatorFlow(
         annotator=table.people[column],
         images=int(once.any(axis=0).sum()),
-        consistency=share,
-        low=low,
-        high=high,
-        repeats=repeats,
+        equal=Told(value=share, low=low, high=high, n=repeats, reason=reason),
         median_s=None if np.isnan(seconds) else seconds,
         screened=screened,
     )

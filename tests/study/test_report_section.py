@@ -99,8 +99,8 @@ def test_a_study_is_on_the_page_as_its_file_has_it_and_the_seal_holds(run: Run) 
     arms = [arm for one in found.questions for arm in one.arms]
     for row, arm in zip(agreement, arms, strict=True):
         assert row[3:6] == [str(arm.yes), str(arm.no), str(arm.cant_tell)]
-        assert row[-4].startswith(f"{arm.ac1:.3f}".replace("-", "−"))
-        assert [row[-3], row[-1]] == [str(arm.pairable), str(arm.items)]
+        assert row[-4].startswith(f"{arm.ac1.value:.3f}".replace("-", "−"))
+        assert [row[-3], row[-1]] == [str(arm.alpha.n), str(arm.items)]
         assert ("arm C is matched" in row[-2]) == (arm.arm == "C")
     blinding = texts(table(made, "blinding"))
     assert [row[1] for row in blinding] == 2 * ["Machine, AUC"] + 3 * ["Bang’s index"] + [
@@ -116,7 +116,7 @@ def test_a_study_is_on_the_page_as_its_file_has_it_and_the_seal_holds(run: Run) 
     )
     people = texts(table(made, "annotators"))
     assert [row[1] for row in people] == ["1", "2", "3"]
-    assert [row[4] for row in people] == [str(one.repeats) for one in found.flow.people]
+    assert [row[4] for row in people] == [str(one.equal.n) for one in found.flow.people]
     assert found.plan_sha256.encode() in page
     assert found.deviations[0].encode() in page
     assert drawn(run) == page

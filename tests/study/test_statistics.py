@@ -43,8 +43,8 @@ def test_alpha_and_ac1_of_the_published_example() -> None:
     """Krippendorff prints 0.743; Gwet's irrCAC prints AC1 0.77544 for the same table."""
     table = np.loadtxt(EXAMPLE_C.strip().splitlines(), dtype=int).T - 1
     found = annotator_agreement(counts_of(table, 5), seed=0)
-    assert found["alpha"] == pytest.approx(0.743, abs=5e-4)
-    assert found["ac1"] == pytest.approx(0.77544, abs=5e-6)
+    assert found["alpha"].value == pytest.approx(0.743, abs=5e-4)
+    assert found["ac1"].value == pytest.approx(0.77544, abs=5e-6)
 
 
 def test_alpha_is_that_of_the_package() -> None:
@@ -76,7 +76,7 @@ def test_a_rare_answer_lowers_alpha_and_not_ac1(
     answers = (truth ^ (rng.random((20_000, 3)) < 0.05)).astype(np.int64)
     found = annotator_agreement(counts_of(answers, 2)[:4000], seed=0)
     assert float(alpha(counts_of(answers, 2))) == pytest.approx(expected_alpha, abs=0.03)
-    assert found["ac1"] == pytest.approx(expected_ac1, abs=0.02)
+    assert found["ac1"].value == pytest.approx(expected_ac1, abs=0.02)
 
 
 def simulated(
@@ -384,13 +384,13 @@ def test_the_interval_of_ac1_is_as_wide_as_a_jackknife_says() -> None:
         chance = 2 * np.mean(yes / 4) * (1 - np.mean(yes / 4))
         return float((agreeing - chance) / (1 - chance))
 
-    assert found["ac1"] == pytest.approx(ac1(counts))
+    assert found["ac1"].value == pytest.approx(ac1(counts))
     without = np.array([ac1(np.delete(counts, i, axis=0)) for i in range(80)])
     error = (79 / 80 * np.sum((without - without.mean()) ** 2)) ** 0.5
-    assert found["ac1_low"] is not None
-    assert found["ac1_high"] is not None
-    assert found["ac1_high"] - found["ac1_low"] == pytest.approx(2 * 1.96 * error, rel=0.1)
-    assert found["ac1_low"] < found["ac1"] < found["ac1_high"]
+    assert found["ac1"].low is not None
+    assert found["ac1"].high is not None
+    assert found["ac1"].high - found["ac1"].low == pytest.approx(2 * 1.96 * error, rel=0.1)
+    assert found["ac1"].low < found["ac1"].value < found["ac1"].high
 
 
 def test_the_interval_of_jamess_index_is_as_wide_as_a_jackknife_says() -> None:
