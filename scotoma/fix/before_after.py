@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma import storage
 from scotoma.audit import GateResult
+from scotoma.document import complement
 from scotoma.errors import ConfigError
+from scotoma.numbers.inputs import Flags, Ints
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit
+    from scotoma.mitigation import decide
 
 
 ROWS = {
@@ -25,36 +28,69 @@ ROWS = {
 
 
 @dataclass(frozen=True)
-class JudgedNumber:
-    """One number of a variant, with its interval and n.
+class Fixed:
+    """A variant that was fixed on one half of the test examples, and its answers on the other.
 
     Attributes:
-        group: Key of the group; `all` for all examples.
-        value: Fraction; None where it is undefined.
-        low: Lower end of the interval, or None.
-        high: Upper end, or None.
-        n: Examples; clusters where rows belong together.
-        reason: Why there is no number or interval; else empty.
+        name: Such as `int8+offsets`.
+        variant: The variant before.
+        judged: Whether each test example of the audit judges, shape (N,).
+        clusters: Clusters among the examples that choose, and among those that judge.
+        predicted: Class ids of the examples that judge, shape (judged, models).
+        paired: Whether model k is made of member k.
+        facts: What was chosen, as fix.json holds it.
+        rules: Fitted rules: one a model; of an ensemble one for all.
+        members: Files of new models; none where the old ones stay.
     """
 
-    group: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    reason: str
+    name: str
+    variant: str
+    judged: Flags
+    clusters: tuple[int, int]
+    predicted: Ints
+    paired: bool
+    facts: dict[str, Any]
+    rules: tuple[decide.Rule, ...] = ()
+    members: tuple[Path, ...] = ()
 
-    def shown(self, key: str) -> str:
-        """The number in per cent, or a rise in points with its sign, and whose it is."""
-        if self.value is None:
-            return self.reason or "undefined"
-        rise = key == "worst_rise"
-        plus, unit = ("+", " points") if rise else ("", "%")
-        text = f"{100 * self.value:{plus}.1f}{unit}"
-        if self.low is not None and self.high is not None:
-            text += f" [{100 * self.low:{plus}.1f}, {100 * self.high:{plus}.1f}]"
-        group = "" if self.group == "all" else f", {self.group}"
-        return f"{text}{group}, n {self.n:,}"
+    def content(self, place: str, chosen: str) -> dict[str, Any]:
+        """What was chosen, and on which half, as fix.json holds it.
+
+        Args:
+            place: The run.
+            chosen: What the half that chooses is called there.
+        """
+        judged = int(self.judged.sum())
+        halves = (chosen, len(self.judged) - judged), ("judged_on", judged)
+        return {"version": 1, "run": place, "variant": self.variant, **self.facts} | {
+            half: {"examples": examples, "clusters": clusters}
+            for (half, examples), clusters in zip(halves, self.clusters, strict=True)
+        }
+
+
+def told(group: str, number: Any) -> dict[str, Any]:
+    """A number with its interval and n, and the group that it is of, as fix.json holds it.
+
+    Args:
+        group: Key of the group; `all` for all examples.
+        number: An estimate or a quantity: a fraction.
+    """
+    ends = {name: getattr(number, name) for name in ("value", "low", "high")}
+    known = {name: None if end is None or end != end else end for name, end in ends.items()}
+    return {"group": group, **known, "n": number.n, "reason": number.reason}
+
+
+def shown(number: Mapping[str, Any], *, rise: bool = True) -> str:
+    """A number of `told` in per cent, or a rise in points with its sign, and whose it is."""
+    value, low, high = (number[name] for name in ("value", "low", "high"))
+    if value is None:
+        return number["reason"] or "undefined"
+    plus, unit = ("+", " points") if rise else ("", "%")
+    text = f"{100 * value:{plus}.1f}{unit}"
+    if low is not None and high is not None:
+        text += f" [{100 * low:{plus}.1f}, {100 * high:{plus}.1f}]"
+    group = "" if number["group"] == "all" else f", {number['group']}"
+    return f"{text}{group}, n {number['n']:,}"
 
 
 def new_folder(place: str, variant: str, technique: str, out: Path | None) -> Path:
@@ -89,23 +125,13 @@ def _judged(audit: Audit, gate: GateResult, variant: str) -> dict[str, Any]:
     groups = [r for r in rates if r.group != "all" and r.absolute.value is not None]
     worst = max(groups, key=lambda rate: rate.absolute.value or 0.0, default=whole)
     level = max(groups, key=lambda rate: rate.compressed.value or 0.0, default=whole)
-    error = whole.compressed
-    value, low, high = (
-        None if end is None else 1 - end for end in (error.value, error.high, error.low)
-    )
     return {
         "verdict": verdict.verdict,
         "because": list(verdict.sentences),
-        "accuracy": vars(JudgedNumber("all", value, low, high, error.n, error.reason)),
-        "worst_error": vars(change_of(level.group, level.compressed)),
-        "worst_rise": vars(change_of(worst.group, worst.absolute)),
+        "accuracy": told("all", complement(whole.compressed, 1.0)),
+        "worst_error": told(level.group, level.compressed),
+        "worst_rise": told(worst.group, worst.absolute),
     }
-
-
-def change_of(group: str, quantity: Any) -> JudgedNumber:
-    """Take the number, its interval and n from a quantity of the audit."""
-    q = quantity
-    return JudgedNumber(group, q.value, q.low, q.high, q.n, q.reason)
 
 
 def rows_before_and_after(content: dict[str, Any]) -> Iterator[str]:
@@ -113,6 +139,6 @@ def rows_before_and_after(content: dict[str, Any]) -> Iterator[str]:
     before, after = content["before"], content["after"]
     for title, key in ROWS.items():
         for when, side in (("before", before), ("after", after)):
-            shown = side[key] if key == "verdict" else JudgedNumber(**side[key]).shown(key)
+            text = side[key] if key == "verdict" else shown(side[key], rise=key == "worst_rise")
             because = f": {side['because'][0]}" if key == "verdict" and side["because"] else ""
-            yield f"{title if when == 'before' else '':<26}{when:<8}{shown}{because}"
+            yield f"{title if when == 'before' else '':<26}{when:<8}{text}{because}"

@@ -12,6 +12,7 @@ import numpy as np
 from scotoma import progress
 from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
+from scotoma.fix.before_after import Fixed, told
 from scotoma.fix.candidates import AUDITED, RepairChoices, float_members, predicted_by
 from scotoma.fix.refusals import refuse_few, refuse_run
 from scotoma.fix.rules import clusters_of_halves, judged_examples
@@ -222,67 +223,9 @@ def search_choices(candidates: RepairChoices, half: Half, most: float) -> Found:
 LATENCY_IMAGES = 64  # of the half that judges
 
 
-@dataclass(frozen=True)
-class LayerSensitivity:
-    """What one layer costs in float32, and what it does in int8.
-
-    Attributes:
-        layer: Its name.
-        nodes: Its nodes in the graph: what ONNX Runtime calls `nodes_to_exclude`.
-        more: By how much the file grows if it alone is kept in float32, a fraction.
-        rise: Rise of the worst group's error on the half that chooses if it alone is quantized.
-    """
-
-    layer: str
-    nodes: tuple[str, ...]
-    more: float
-    rise: Estimate
-
-
-@dataclass(frozen=True)
-class Repaired:
-    """What was chosen on one half, and what it predicts on the other.
-
-    Attributes:
-        name: `VARIANT+repair`.
-        variant: The variant before.
-        needed: Whether anything was tried: it does not pass, or harm is shown.
-        group: Key of the group that it harms most, by the half that chooses.
-        rise: Rise of that group's error there.
-        own: Ranges of the variant.
-        ranges: The ranges chosen.
-        tried: Ranges to the number that a repair lowers.
-        layers: Names of the layers in float32, in the order in which they were chosen.
-        sensitivities: Every layer, in the order of the graph; none where nothing was tried.
-        judged: Whether each test example judges, shape (N,).
-        clusters: Clusters that choose, and clusters that judge.
-        predicted: Class ids of the examples that judge, shape (judged, K).
-        paired: Whether member k is made of dense member k.
-        members: Files of the repaired members; none where nothing is better.
-        measured: Size and latency of the first member, before and after.
-    """
-
-    name: str
-    variant: str
-    needed: bool
-    group: str
-    rise: Estimate
-    own: str
-    ranges: str
-    tried: dict[str, float]
-    layers: tuple[str, ...]
-    sensitivities: tuple[LayerSensitivity, ...]
-    judged: Flags
-    clusters: tuple[int, int]
-    predicted: Ints
-    paired: bool
-    members: tuple[Path, ...]
-    measured: tuple[dict[str, Any], dict[str, Any]]
-
-
 def repair_variant(
     run: Run, variant: Variant, most: float, folder: Path, *, passes: bool = False
-) -> Repaired:
+) -> Fixed:
     """Choose ranges and layers on one half of the test examples, and predict on the other.
 
     Args:
@@ -326,23 +269,31 @@ def repair_variant(
     mask = half.harm.masks[half.harm.worst]
     of_group = None if half.clusters is None else half.clusters[mask]
     paired = run.config.variant(variant.name).paired
-    return Repaired(
-        name=f"{variant.name}+repair",
-        variant=variant.name,
-        needed=needed,
-        group=half.harm.groups[half.harm.worst],
-        rise=error_change(half.harm.baseline[mask], half.wrong[mask], of_group, paired=paired),
-        own=own,
-        ranges=found.ranges,
-        tried=found.tried,
-        layers=tuple(candidates.layers[place].name for place in found.layers),
-        sensitivities=_sensitivities(candidates, found, before["bytes"]) if needed else (),
-        judged=judged,
-        clusters=clusters,
-        predicted=predicted,
-        paired=paired,
+    harmed = half.harm.groups[half.harm.worst]
+    layers = [candidates.layers[place].name for place in found.layers]
+    each = _sensitivities(candidates, found, harmed, before["bytes"]) if needed else []
+    name = f"{variant.name}+repair"
+    rise = error_change(half.harm.baseline[mask], half.wrong[mask], of_group, paired=paired)
+    return Fixed(
+        name,
+        variant.name,
+        judged,
+        clusters,
+        predicted,
+        paired,
+        {
+            "repaired": None if same else name,
+            "needed": needed,
+            "max_size_increase": most,
+            "layers": layers,
+            "nodes_to_exclude": [n for one in each if one["layer"] in layers for n in one["nodes"]],
+            "ranges": {"before": own, "after": found.ranges, "tried": found.tried},
+            "size": {"before": before["bytes"], "after": after["bytes"]},
+            "latency": {"before": before["latency"], "after": after["latency"]},
+            "harm": told(harmed, rise),
+            "sensitivities": each,
+        },
         members=() if same else tuple(paths),
-        measured=(before, after),
     )
 
 
@@ -378,15 +329,16 @@ def _refuse_other(candidates: RepairChoices, own: str, half: Half, variant: str)
 
 
 def _sensitivities(
-    candidates: RepairChoices, found: Found, size: int
-) -> tuple[LayerSensitivity, ...]:
+    candidates: RepairChoices, found: Found, group: str, size: int
+) -> list[dict[str, Any]]:
+    """What each layer alone does in int8, in the order of the graph, as fix.json holds it."""
     start = candidates.size(frozenset())
-    return tuple(
-        LayerSensitivity(
-            layer.name,
-            candidates.nodes({place}),
-            (candidates.size(frozenset({place})) - start) / size,
-            rise,
-        )
+    return [
+        {
+            "layer": layer.name,
+            "nodes": list(candidates.nodes({place})),
+            "size": (candidates.size(frozenset({place})) - start) / size,
+            "rise": told(group, rise),
+        }
         for place, (layer, rise) in enumerate(zip(candidates.layers, found.alone, strict=True))
-    )
+    ]

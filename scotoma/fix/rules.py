@@ -17,6 +17,7 @@ from scotoma.config import Config
 from scotoma.config.label import threshold_classes
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
+from scotoma.fix.before_after import Fixed
 from scotoma.fix.outputs import member_outputs
 from scotoma.fix.refusals import refuse_heads
 from scotoma.mitigation import decide
@@ -37,36 +38,9 @@ if TYPE_CHECKING:
     from scotoma.mitigation.decide import Rule
 
 
-@dataclass(frozen=True)
-class Mitigated:
-    """A variant whose members decide by fitted rules.
-
-    Attributes:
-        name: `VARIANT+TECHNIQUE`.
-        variant: The variant before.
-        technique: One of `AFTERWARDS`.
-        attribute: Whose groups the rules were fitted with; empty where they need none.
-        rules: One a model; of an ensemble one for all.
-        judged: Whether each test example of the audit judges, shape (N,).
-        clusters: Clusters among the examples that fit, and among those that judge.
-        predicted: Class ids of the examples that judge, shape (judged, models).
-        paired: Whether model k is made of member k.
-    """
-
-    name: str
-    variant: str
-    technique: str
-    attribute: str
-    rules: tuple[decide.Rule, ...]
-    judged: Flags
-    clusters: tuple[int, int]
-    predicted: Ints
-    paired: bool
-
-
 def apply_technique(
     run: Run, technique: str, variant: str, attribute: str | None, *, together: int
-) -> Mitigated:
+) -> Fixed:
     """Fit a rule for each member on one half of the test examples, and decide on the other.
 
     Args:
@@ -80,7 +54,8 @@ def apply_technique(
         ConfigError: No such technique, variant or attribute, or too few members.
         DataError: The audit lacks what the technique needs.
     """
-    _refuse_unknown(run, variant)
+    refuse_heads(run.config, "fix")
+    compressed_variant(run, variant)
     examples = AuditedExamples.read(run.examples, images=False, split="test")
     if not examples.labelled:
         raise DataError("a rule is fitted on labels, and this audit has none; add label.column")
@@ -98,16 +73,24 @@ def apply_technique(
     outputs = member_outputs(run, variant, features=technique == "dfr")
     fits = outputs[:, ~judged], labels[~judged], group[~judged]
     predicted, rules = _decided(technique, outputs[:, judged], group[judged], fits, together)
-    return Mitigated(
-        name=f"{variant}+{technique}",
-        variant=variant,
-        technique=technique,
-        attribute=",".join(by),
-        rules=rules,
-        judged=judged,
-        clusters=clusters_of_halves(examples, judged),
-        predicted=predicted,
-        paired=technique != "ensemble" and run.config.variant(variant).paired,
+    return Fixed(
+        f"{variant}+{technique}",
+        variant,
+        judged,
+        clusters_of_halves(examples, judged),
+        predicted,
+        technique != "ensemble" and run.config.variant(variant).paired,
+        {
+            "technique": technique,
+            "mitigated": f"{variant}+{technique}",
+            "attribute": ",".join(by) or None,
+            "needs": {
+                "attributes": needs.attributes,
+                "transductive": needs.transductive,
+                "sentence": needs.sentence,
+            },
+        },
+        rules,
     )
 
 
@@ -178,11 +161,6 @@ def _fit_member(
     return rule, rule(*judged)
 
 
-def _refuse_unknown(run: Run, variant: str) -> None:
-    refuse_heads(run.config, "fix")
-    compressed_variant(run, variant)
-
-
 def _attributes(examples: AuditedExamples, asked: str | None, technique: str) -> list[str]:
     known = list(examples.attributes)
     if not known:
@@ -244,13 +222,20 @@ class Decided:
     paired: bool
 
 
-def write_mitigated(run: Run, mitigated: Mitigated, folder: Path) -> tuple[Path, Path | None]:
-    """Write a mitigated variant beside the others; arguments and result as for `write_tables`."""
-    own = Decided(mitigated.predicted, mitigated.paired)
-    return write_tables(
-        run, mitigated.judged, as_audited(run, mitigated.judged) | {mitigated.name: own},
-        mitigated.rules, folder,
-    )  # fmt: skip
+def write_fixed(run: Run, fixed: Fixed, folder: Path) -> tuple[Path, Path | None]:
+    """Write the half that judges, every variant of it and the fixed one, as files of an audit.
+
+    Args:
+        run: The audit.
+        fixed: From `apply_technique` or `repair_variant`.
+        folder: An empty folder.
+
+    Returns:
+        The configuration of the new audit, and its gate file, if the run has one.
+    """
+    decided = as_audited(run, fixed.judged)
+    decided[fixed.name] = Decided(fixed.predicted, fixed.paired)
+    return write_tables(run, fixed.judged, decided, fixed.rules, folder)
 
 
 def as_audited(run: Run, judged: Flags) -> dict[str, Decided]:

@@ -7,30 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scotoma.audit import GateResult, read_audit, read_gate
+from scotoma.audit import read_audit, read_gate
 from scotoma.commands.asking import Answer
 from scotoma.commands.fix import FixOptions
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError
 from scotoma.extras import home_of
 from scotoma.fix.before_after import (
-    JudgedNumber,
-    change_of,
+    Fixed,
     new_folder,
     rows_before_and_after,
+    shown,
     sides,
+    told,
 )
 from scotoma.fix.refusals import repairable
-from scotoma.fix.rules import (
-    Decided,
-    Mitigated,
-    apply_technique,
-    as_audited,
-    write_mitigated,
-    write_tables,
-)
-from scotoma.mitigation import decide
-from scotoma.numbers.inputs import Flags
+from scotoma.fix.rules import apply_technique, write_fixed
 from scotoma.printable import printable
 from scotoma.run import Run, write_json
 from scotoma.run.finished import open_run
@@ -38,7 +30,6 @@ from scotoma.steps.audit import audit_beside
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit
-    from scotoma.fix.repair import Repaired
 
 
 MOST_SHOWN = 12  # layers in the table; fix.json has all
@@ -63,12 +54,10 @@ def fix_variant(options: FixOptions) -> Answer:
         return _repaired(run, options, growth)
     chosen = options.variant or _worst(run)
     folder = new_folder(options.run, chosen, options.by, options.out)
-    mitigated = apply_technique(
-        run, options.by, chosen, options.attribute, together=options.together
-    )
+    fixed = apply_technique(run, options.by, chosen, options.attribute, together=options.together)
     folder.mkdir(parents=True, exist_ok=True)
-    audit, gate = _audit_half(run, *write_mitigated(run, mitigated, folder), folder, options)
-    content = _mitigated(options.run, mitigated, audit, gate)
+    content = fixed.content(options.run, "fitted_on")
+    _judge(run, fixed, folder, content, options)
     write_json(folder / "fix.json", jsonable(content))
     return Answer(rules_text(content), content, [f"report  {folder / 'audit' / 'report.html'}"])
 
@@ -80,25 +69,32 @@ def _repaired(run: Run, options: FixOptions, growth: float) -> Answer:
         home_of(module, "train", "quantization")
     from scotoma.fix.repair import repair_variant
 
-    repaired = repair_variant(
+    fixed = repair_variant(
         run, chosen, growth, folder / "populations" / f"{chosen.name}+repair",
         passes=_verdicts(run).get(chosen.name) == "PASS",
     )  # fmt: skip
-    content = _chosen(options.run, repaired, growth)
+    content = fixed.content(options.run, "chosen_on")
     notes = []
-    if repaired.members:
-        decided = as_audited(run, repaired.judged)
-        decided[repaired.name] = Decided(repaired.predicted, repaired.paired)
-        tables = write_tables(run, repaired.judged, decided, (), folder)
-        audit, gate = _audit_half(run, *tables, folder, options)
-        content |= sides(audit, gate, repaired.variant, repaired.name)
-        content["worst_group"] = _worst_group(audit, repaired)
+    if fixed.members:
+        audit = _judge(run, fixed, folder, content, options)
+        content["worst_group"] = _worst_group(audit, fixed)
         notes = [f"report  {folder / 'audit' / 'report.html'}",
-                 f"models  {repaired.members[0].parent}"]  # fmt: skip
+                 f"models  {fixed.members[0].parent}"]  # fmt: skip
     content["sentence"] = repair_sentence(content)
-    if repaired.members:
+    if fixed.members:
         write_json(folder / "fix.json", jsonable(content))
     return Answer(repair_table(content), content, notes)
+
+
+def _judge(
+    run: Run, fixed: Fixed, folder: Path, content: dict[str, Any], options: FixOptions
+) -> Audit:
+    """Audit the half that judges, on the terms of the run; what it says goes into the content."""
+    place = folder / "audit"
+    audit_beside(run, *write_fixed(run, fixed, folder), place, quiet=options.quiet)
+    audit = read_audit(place / "audit.json")
+    content |= sides(audit, read_gate(place / "gate.json"), fixed.variant, fixed.name)
+    return audit
 
 
 def _verdicts(run: Run) -> dict[str, str]:
@@ -113,33 +109,6 @@ def _worst(run: Run) -> str:
     if not (verdicts := _verdicts(run)):
         return run.config.resolved_variants[-1].name
     return min(verdicts, key=lambda name: WORST_FIRST.index(verdicts[name]))
-
-
-def _halves(judged: Flags, clusters: tuple[int, int], verb: str) -> dict[str, Any]:
-    """How many examples, and clusters, choose and judge."""
-    counts = (int((~judged).sum()), int(judged.sum()))
-    sizes = [{"examples": n, "clusters": own} for n, own in zip(counts, clusters, strict=True)]
-    return {f"{verb}_on": sizes[0], "judged_on": sizes[1]}
-
-
-def _mitigated(place: str, mitigated: Mitigated, audit: Audit, gate: GateResult) -> dict[str, Any]:
-    """What was done and what came of it, as fix.json holds it."""
-    needs = decide.rule_needs(mitigated.technique)
-    return {
-        "version": 1,
-        "run": place,
-        "technique": mitigated.technique,
-        "variant": mitigated.variant,
-        "mitigated": mitigated.name,
-        "attribute": mitigated.attribute or None,
-        "needs": {
-            "attributes": needs.attributes,
-            "transductive": needs.transductive,
-            "sentence": needs.sentence,
-        },
-        **_halves(mitigated.judged, mitigated.clusters, "fitted"),
-        **sides(audit, gate, mitigated.variant, mitigated.name),
-    }
 
 
 def rules_text(content: dict[str, Any]) -> str:
@@ -179,71 +148,22 @@ def fraction(text: str) -> float:
     return float(match[1]) / 100
 
 
-def _chosen(place: str, repaired: Repaired, most: float) -> dict[str, Any]:
-    """What the half that chooses says, as fix.json holds it."""
-    before, after = repaired.measured
-    return {
-        "version": 1,
-        "run": place,
-        "variant": repaired.variant,
-        "repaired": repaired.name if repaired.members else None,
-        "needed": repaired.needed,
-        "max_size_increase": most,
-        "layers": list(repaired.layers),
-        "nodes_to_exclude": [
-            node for one in repaired.sensitivities if one.layer in repaired.layers
-            for node in one.nodes
-        ],
-        "ranges": {"before": repaired.own, "after": repaired.ranges, "tried": repaired.tried},
-        "size": {"before": before["bytes"], "after": after["bytes"]},
-        "latency": {"before": before["latency"], "after": after["latency"]},
-        **_halves(repaired.judged, repaired.clusters, "chosen"),
-        "harm": vars(change_of(repaired.group, repaired.rise)),
-        "sensitivities": [
-            {
-                "layer": one.layer,
-                "nodes": list(one.nodes),
-                "size": one.more,
-                "rise": vars(change_of(repaired.group, one.rise)),
-            }
-            for one in repaired.sensitivities
-        ],
-    }  # fmt: skip
-
-
-def _audit_half(
-    run: Run, config: Path, rules: Path | None, folder: Path, options: FixOptions
-) -> tuple[Audit, GateResult]:
-    """Audit what `write_tables` wrote, on the terms of the run, into `folder / "audit"`.
-
-    Args:
-        run: The audit that the variant was made from.
-        config: The configuration of the new one.
-        rules: Its gate file, or None.
-        folder: The new folder.
-        options: Whether to write nothing to stderr.
-    """
-    place = folder / "audit"
-    audit_beside(run, config, rules, place, quiet=options.quiet)
-    return read_audit(place / "audit.json"), read_gate(place / "gate.json")
-
-
-def _worst_group(audit: Audit, repaired: Repaired) -> dict[str, Any]:
+def _worst_group(audit: Audit, fixed: Fixed) -> dict[str, Any]:
     """Rises of the group that the other half chose, on the half that judges."""
-    rises = {}
-    for when, name in (("before", repaired.variant), ("after", repaired.name)):
+    group, rises = fixed.facts["harm"]["group"], {}
+    for when, name in (("before", fixed.variant), ("after", fixed.name)):
         (row,) = (
             rate for rate in audit.subgroups[name]
-            if rate.group == repaired.group and rate.metric == "error" and not rate.class_name
+            if rate.group == group and rate.metric == "error" and not rate.class_name
         )  # fmt: skip
-        rises[when] = vars(change_of(row.group, row.absolute))
+        rises[when] = told(group, row.absolute)
     return rises
 
 
 def repair_sentence(content: dict[str, Any]) -> str:
     """Say in one sentence what was done and what came of it."""
-    variant, harm = content["variant"], JudgedNumber(**content["harm"])
-    chosen = f"{harm.shown('worst_rise')}, on the half that chooses"
+    variant = content["variant"]
+    chosen = f"{shown(content['harm'])}, on the half that chooses"
     if not content["needed"]:
         return f"{variant} passes and shows no harm, so nothing is repaired: worst group {chosen}."
     if not content["repaired"]:
@@ -252,9 +172,9 @@ def repair_sentence(content: dict[str, Any]) -> str:
             f"{content['max_size_increase']:.0%}, lower the harm of {variant}: worst group "
             f"{chosen}."
         )
-    before, after = (JudgedNumber(**content["worst_group"][when]) for when in ("before", "after"))
-    now = after.shown("worst_rise").replace(" points", "", 1)
-    was = "undefined" if before.value is None else f"{100 * before.value:+.1f} points"
+    before, after = (content["worst_group"][when] for when in ("before", "after"))
+    now = shown(after).replace(" points", "", 1)
+    was = "undefined" if before["value"] is None else f"{100 * before['value']:+.1f} points"
     size, latency = _increase(content)
     return (
         f"{_done(content)}: worst group {was} to {now}, size {size}, latency {latency}: "
@@ -322,7 +242,7 @@ def _layers(content: dict[str, Any]) -> list[str]:
         f"{'layer':<{wide}}rise, and by how much the file grows if it is kept in float32",
     ]
     for row in rows[:MOST_SHOWN]:
-        rise = JudgedNumber(**{**row["rise"], "group": "all"}).shown("worst_rise")
+        rise = shown(row["rise"] | {"group": "all"})
         lines.append(f"{row['layer']:<{wide}}{rise}; {row['size']:+.1%}")
     if len(rows) > MOST_SHOWN:
         lines.append(f"and {len(rows) - MOST_SHOWN} more in fix.json")

@@ -18,8 +18,9 @@ from scotoma.audit import read_audit
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
+from scotoma.fix.before_after import Fixed
 from scotoma.fix.outputs import member_outputs
-from scotoma.fix.rules import Mitigated, apply_technique
+from scotoma.fix.rules import apply_technique
 from scotoma.mitigation import decide
 from scotoma.predictions import Predictions
 from scotoma.predictions.score_lists import read_score_lists
@@ -93,7 +94,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def mended(run: Run) -> Mitigated:
+def mended(run: Run) -> Fixed:
     return apply_technique(run, "offsets", "int8", "sex", together=2)
 
 
@@ -166,10 +167,10 @@ largest rise of a group   before  undefined
 
 @pytest.mark.parametrize("technique", ["thresholds", "offsets"])
 def test_rules_fitted_on_one_half_hold_on_the_other(
-    run: Run, mended: Mitigated, technique: str
+    run: Run, mended: Fixed, technique: str
 ) -> None:
     mitigated = mended
-    if technique != mended.technique:
+    if technique != mended.facts["technique"]:
         mitigated = apply_technique(run, technique, "int8", "sex", together=2)
     examples = AuditedExamples.read(run.examples, split="test").keep(mitigated.judged)
     right = mitigated.predicted == examples.labels[:, None]
@@ -179,13 +180,13 @@ def test_rules_fitted_on_one_half_hold_on_the_other(
     assert abs(gap[0] - gap[1]) < 0.05  # int8 itself: 0.2
 
 
-def test_every_technique_is_judged_on_the_same_half(run: Run, mended: Mitigated) -> None:
+def test_every_technique_is_judged_on_the_same_half(run: Run, mended: Fixed) -> None:
     asked = [("thresholds", "region"), ("ensemble", None)]
     halves = [apply_technique(run, t, "int8", a, together=2).judged for t, a in asked]
     assert all((half == mended.judged).all() for half in halves)
 
 
-def test_the_judging_half_does_not_decide_the_rules(run: Run, mended: Mitigated) -> None:
+def test_the_judging_half_does_not_decide_the_rules(run: Run, mended: Fixed) -> None:
     """Labels that are wrong on the judging half alone leave every rule as it was."""
     one = mended
     examples = AuditedExamples.read(run.examples, split="test")

@@ -190,9 +190,9 @@ def test_the_half_that_judges_chooses_nothing(
     ).write(path)  # fmt: skip
     run = Run.open(tmp_path / "run")
     again = repair_variant(run, repairable(run, "int8"), 0.25, tmp_path / "models")
-    assert list(again.layers) == repaired["layers"]
-    assert again.tried == repaired["ranges"]["tried"]
-    rises = [one.rise.value for one in again.sensitivities]
+    assert again.facts["layers"] == repaired["layers"]
+    assert again.facts["ranges"]["tried"] == repaired["ranges"]["tried"]
+    rises = [row["rise"]["value"] for row in again.facts["sensitivities"]]
     assert rises == [row["rise"]["value"] for row in repaired["sensitivities"]]
     assert len(np.unique(again.predicted)) < 4  # one picture for all
 
@@ -273,12 +273,13 @@ def test_external_dynamic_models_stay_dynamic(home: Path, tmp_path: Path) -> Non
     variant = repairable(run, None)
     assert variant.mode == "dynamic-per-layer"
     repaired = repair_variant(run, variant, 0.25, tmp_path / "models")
-    assert (repaired.layers, repaired.own) == (("fc3",), "as audited")
-    assert set(repaired.tried) == {"as audited", "per-channel", "per-layer"}
+    facts = repaired.facts
+    assert (facts["layers"], facts["ranges"]["before"]) == (["fc3"], "as audited")
+    assert set(facts["ranges"]["tried"]) == {"as audited", "per-channel", "per-layer"}
     nodes = onnx.load(repaired.members[0]).graph.node
     assert "QuantizeLinear" not in {node.op_type for node in nodes}
     assert {"DynamicQuantizeLinear", "MatMulInteger"} <= {node.op_type for node in nodes}
-    (kept,) = (one.nodes for one in repaired.sensitivities if one.layer == "fc3")
+    (kept,) = (one["nodes"] for one in facts["sensitivities"] if one["layer"] == "fc3")
     assert {node.op_type for node in nodes if node.name in kept} == {"MatMul", "Relu"}
     own = tmp_path / "own.onnx"
     quantize_dynamic(
