@@ -31,8 +31,9 @@ def read_image(path: Path, size: ImageSize | None = None) -> NDArray[np.uint8]:
     """
     with open_regular(path) as file:
         encoded = file.read()
-    ids, images = pl.Series([path.name]), pl.Series([{"bytes": encoded, "path": str(path)}])
-    return np.ascontiguousarray(decode_rows(ids, images, size, limits=LIMITS)[0].transpose(1, 2, 0))
+    image = {"bytes": encoded, "path": str(path)}
+    table = pl.DataFrame({"example_id": [path.name], "image": [image]})
+    return np.ascontiguousarray(decode_rows(table, size, limits=LIMITS)[0].transpose(1, 2, 0))
 
 
 def has_transparency(path: Path) -> bool:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import correlate, correlate1d, label
 
 from scotoma.corruptions.resampling import Floats, Images, gaussian_blurred
+from scotoma.numbers.inputs import Flags, Ints
 
 WATER = np.array([175, 238, 238], dtype=np.float32)  # pale turquoise
 MUD = np.array([63, 42, 20], dtype=np.float32)
@@ -58,7 +59,7 @@ def spatter(
     return images + share[..., None].astype(np.float32) * WATER
 
 
-def _refraction(water: NDArray[np.int32]) -> NDArray[np.int64]:
+def _refraction(water: NDArray[np.int32]) -> Ints:
     """Shade drops by the distance from their edges: levels, shape (n, h, w)."""
     distance = _box_mean(_distance(_edges(water))).astype(np.float32).astype(np.int64)
     shaded = np.clip(correlate(_equalized(distance), SHADE, mode="mirror"), 0, 255)
@@ -73,7 +74,7 @@ def _box_mean(values: NDArray[np.generic]) -> NDArray[np.float64]:
     return sums * (1 / 9)
 
 
-def _edges(levels: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _edges(levels: NDArray[np.int32]) -> Flags:
     """Find edges (Canny 1986) with Sobel gradients of 3 pixels, as OpenCV does."""
     smooth, slope = [1, 2, 1], [-1, 0, 1]
     across = correlate1d(correlate1d(levels, slope, 2, mode="nearest"), smooth, 1, mode="nearest")
@@ -108,7 +109,7 @@ def _edges(levels: NDArray[np.int32]) -> NDArray[np.bool_]:
     return maybe & sure[parts]
 
 
-def _distance(edges: NDArray[np.bool_]) -> Floats:
+def _distance(edges: Flags) -> Floats:
     """Measure how far each pixel is from an edge, at most `FAR` pixels."""
     _, height, width = edges.shape
     padded = np.pad(
@@ -125,7 +126,7 @@ def _distance(edges: NDArray[np.bool_]) -> Floats:
     return np.ascontiguousarray(inside)
 
 
-def _equalized(levels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _equalized(levels: Ints) -> Ints:
     """Spread the levels of each image evenly over 0 to 255."""
     n, pixels = len(levels), levels[0].size
     first = np.arange(n)[:, None] * 256

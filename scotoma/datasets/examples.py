@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -19,13 +18,11 @@ from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.label_pairs import example_of_pair
 from scotoma.errors import DataError
+from scotoma.numbers.inputs import Flags, Ints
 from scotoma.processes.unreadable import UNREADABLE, readable, reason
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 FEATURES = "features"
+KEPT = ("classes", "attributes", "intersections", "notes", "size", "over_indexed")
 ROW_GROUP = 256  # rows with images, which are read back some at a time
 AGAIN = "repeat the audit to make it again"
 
@@ -65,7 +62,7 @@ class AuditedExamples:
         """Select the examples of one split, in their order."""
         return self.keep(self.table["split"] == name)
 
-    def keep(self, rows: pl.Series | NDArray[np.bool_]) -> AuditedExamples:
+    def keep(self, rows: pl.Series | Flags) -> AuditedExamples:
         """Select some of the examples, in their order; `rows` says of each whether it stays."""
         return replace(self, table=self.table.filter(rows))
 
@@ -93,18 +90,18 @@ class AuditedExamples:
         return [example_of_pair(own, self.several[0]) for own in ids] if self.several else ids
 
     @property
-    def shown_labels(self) -> NDArray[np.int64]:
+    def shown_labels(self) -> Ints:
         """Class ids of each image, shape (N,); of several labels 0 and 1, shape (N, L)."""
         return self.labels.reshape(-1, self.rows_an_image) if self.several else self.labels
 
     @property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Ints:
         """Class ids, shape (N,)."""
         codes = self.table["label"].cast(pl.Enum(self.classes)).to_physical()
         return codes.to_numpy().astype(np.int64)
 
     @property
-    def known_labels(self) -> NDArray[np.int64] | None:
+    def known_labels(self) -> Ints | None:
         """Class ids, shape (N,); None where the examples have no labels."""
         return self.labels if self.labelled else None
 
@@ -114,7 +111,7 @@ class AuditedExamples:
         return "label" in self.table.columns
 
     @property
-    def clusters(self) -> NDArray[np.int64] | None:
+    def clusters(self) -> Ints | None:
         """Cluster ids, shape (N,); None where every row is its own."""
         if "cluster" not in self.table.columns:
             return None
@@ -132,7 +129,7 @@ class AuditedExamples:
         values = {name: self.table[name] for name in self.attributes}
         return Groups(values, self.table.height, self.intersections)
 
-    def over_index_masks(self) -> dict[str, NDArray[np.bool_]]:
+    def over_index_masks(self) -> dict[str, Flags]:
         """Membership in every group but `all`, and in `over_indexed`, shape (N,), by key."""
         masks = {key: mask for key, mask in self.partition().by_key.items() if key != "all"}
         for column, value in self.over_indexed:
@@ -163,12 +160,7 @@ class AuditedExamples:
             path,
             row_group_size=ROW_GROUP * self.rows_an_image if "image" in first.columns else None,
             metadata=lambda _: {
-                "scotoma.classes": json.dumps(self.classes),
-                "scotoma.attributes": json.dumps(self.attributes),
-                "scotoma.intersections": json.dumps(self.intersections),
-                "scotoma.notes": json.dumps(self.notes),
-                "scotoma.size": json.dumps(self.size),
-                "scotoma.over_indexed": json.dumps(self.over_indexed),
+                **{f"scotoma.{key}": json.dumps(getattr(self, key)) for key in KEPT},
                 **notes_metadata((*self.admission, *more_admission())),
                 **({"scotoma.several": json.dumps(self.several)} if self.several else {}),
             },
@@ -205,8 +197,7 @@ class AuditedExamples:
             several = tuple(map(str, json.loads(metadata.get("scotoma.several", "[]"))))
             admission = read_notes(metadata)
             classes, attributes, intersections, notes, size = (
-                json.loads(metadata[f"scotoma.{key}"])
-                for key in ("classes", "attributes", "intersections", "notes", "size")
+                json.loads(metadata[f"scotoma.{key}"]) for key in KEPT[:-1]
             )
             crossed = tuple(map(tuple, intersections))
             resized = None if size is None else ImageSize(*size)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scotoma.datasets.examples import AuditedExamples
 
 
+Pixels: TypeAlias = "NDArray[np.uint8]"
 BYTES_A_PIXEL = 16  # that decoding, converting and cropping take at most
 CHUNK = 32  # images of a task: what a thread holds beside the array
 
@@ -42,7 +43,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "MPO", "JPEG2000"
 DEEP = ("I", "F")  # first letters of the modes with more than 8 bits a channel
 
 
-def decode_images(examples: AuditedExamples, *, threads: int | None = None) -> NDArray[np.uint8]:
+def decode_images(examples: AuditedExamples, *, threads: int | None = None) -> Pixels:
     """Decode every image into memory.
 
     Args:
@@ -64,23 +65,21 @@ def decode_images(examples: AuditedExamples, *, threads: int | None = None) -> N
     >>> decode_images(load_examples(default_config()).split("test")).shape
     (1798, 3, 8, 8)
     """
-    ids, images = examples.table["example_id"], examples.table["image"]
-    return decode_rows(ids, images, examples.size, threads=threads)
+    return decode_rows(examples.table, examples.size, threads=threads)
 
 
 def decode_rows(
-    ids: pl.Series,
-    images: pl.Series,
+    table: pl.DataFrame,
     size: ImageSize | None = None,
     *,
     threads: int | None = None,
     limits: ReaderLimits | None = None,
-) -> NDArray[np.uint8]:
-    """Decode some rows as `decode_images` does: their ids, and structs of `bytes` and `path`.
+) -> Pixels:
+    """Decode a table as `decode_images` does: `example_id`, and `image` of `bytes` and `path`.
 
     Images of more pixels than `limits` allow are refused before they are decoded.
     """
-    shape = image_shape(ids, images, size)
+    shape = image_shape(table, size)
     needed, free = int(np.prod(shape)), available_memory()
     if free is not None and needed > free:
         raise DataError(_too_large(shape, needed, f"{free:,} bytes of memory are free"))
@@ -88,7 +87,7 @@ def decode_rows(
         pixels = np.empty(shape, dtype=np.uint8)
     except MemoryError as error:
         raise DataError(_too_large(shape, needed, "the system refuses them")) from error
-    _decode(ids, images, shape, size, threads, pixels, limits)
+    _decode(table, shape, size, threads, pixels, limits)
     return pixels
 
 
@@ -117,15 +116,14 @@ def checked_parts(
     shape: tuple[int, ...] = ()
     for part in parts:
         pictured = part.gather_every(rows_an_image)
-        ids, images = pictured["example_id"], pictured["image"]
-        shape = shape or image_shape(ids, images, size)[1:]
-        _decode(ids, images, (len(ids), *shape), size, threads, None, limits, oriented)
+        shape = shape or image_shape(pictured, size)[1:]
+        _decode(pictured, (pictured.height, *shape), size, threads, None, limits, oriented)
         yield part
 
 
 def decode_images_to(
     path: Path, examples: AuditedExamples, *, threads: int | None = None
-) -> NDArray[np.uint8]:
+) -> Pixels:
     """Decode every image straight into a .npy file, which many processes map as one copy.
 
     Args:
@@ -140,9 +138,9 @@ def decode_images_to(
     Raises:
         DataError: See `decode_images`, with room on the disk in place of memory.
     """
-    shape = image_shape(examples.table["example_id"], examples.table["image"], examples.size)
+    shape = image_shape(examples.table, examples.size)
     decode_parts_to(path, [examples.table], shape, examples.size, threads=threads)
-    mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
+    mapped: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped
 
 
@@ -182,7 +180,7 @@ def decode_parts_to(
         done = 0
         for part in parts:
             place = pixels[done : done + part.height]
-            _decode(part["example_id"], part["image"], place.shape, size, threads, place)
+            _decode(part, place.shape, size, threads, place)
             done += part.height
         pixels.flush()
 
@@ -195,21 +193,18 @@ def _too_large(shape: tuple[int, ...], needed: int, free: str) -> str:
     )
 
 
-def image_shape(
-    ids: pl.Series, images: pl.Series, size: ImageSize | None
-) -> tuple[int, int, int, int]:
+def image_shape(table: pl.DataFrame, size: ImageSize | None) -> tuple[int, int, int, int]:
     """Read (N, 3, H, W) from the header of the first image, or from the size of all."""
-    if not len(images):
+    if not table.height:
         return 0, 3, 0, 0
     if size is not None and size.height:
-        return len(images), 3, size.height, size.width
-    opening = image_opener()
+        return table.height, 3, size.height, size.width
     try:
-        with opening(images[0]["bytes"]) as opened:
+        with image_opener()(table["image"][0]["bytes"]) as opened:
             width, height = _shown_sides(opened, size)
     except Exception as error:
-        raise DataError(_undecodable(ids[0], images[0], error)) from error
-    return len(images), 3, height, width
+        raise DataError(_undecodable(table, 0, error)) from error
+    return table.height, 3, height, width
 
 
 def _shown_sides(opened: Any, size: ImageSize | None) -> tuple[int, int]:
@@ -232,12 +227,11 @@ def image_opener() -> Callable[[bytes | None], Any]:
 
 
 def _decode(
-    ids: pl.Series,
-    images: pl.Series,
+    table: pl.DataFrame,
     shape: tuple[int, ...],
     resized: ImageSize | None,
     threads: int | None,
-    pixels: NDArray[np.uint8] | None,
+    pixels: Pixels | None,
     limits: ReaderLimits | None = None,
     oriented: list[str] | None = None,
 ) -> None:
@@ -246,7 +240,7 @@ def _decode(
     fits = resized is not None and resized.height > 0
     most = most_pixels(limits) if limits else None
     one_large = threading.Lock()
-    opening, encoded = image_opener(), images.struct.field("bytes")
+    opening, encoded = image_opener(), table["image"].struct.field("bytes")
 
     def decode(start: int) -> None:
         for row, data in enumerate(encoded.slice(start, CHUNK).to_list(), start):
@@ -254,10 +248,14 @@ def _decode(
                 with opening(data) as opened:
                     size, mode = opened.size, opened.mode
                     if most is not None and size[0] * size[1] > most:
-                        raise DataError(_too_many_pixels(ids[row], images[row], size, most))
+                        raise DataError(
+                            f"{_called(table, row)} must have at most {most:,} pixels, got "
+                            f"{size[0]:,}x{size[1]:,}; make it smaller, or raise "
+                            "limits.reader_memory_gib"
+                        )
                     large = most is not None and size[0] * size[1] > most // 4
                     if oriented is not None and exif_orientation(opened) > 1:
-                        oriented.append(ids[row])
+                        oriented.append(table["example_id"][row])
                     size = _shown_sides(opened, resized)
                     if (fits or size == (width, height)) and mode[0] not in DEEP:
                         with one_large if large else nullcontext():
@@ -271,8 +269,8 @@ def _decode(
             except DataError:
                 raise
             except Exception as error:  # what a broken file may raise has no common base
-                raise DataError(_undecodable(ids[row], images[row], error)) from error
-            called = _called(ids[row], images[row])
+                raise DataError(_undecodable(table, row, error)) from error
+            called = _called(table, row)
             if not fits and size != (width, height):
                 raise DataError(
                     f"{called} is {size[0]}x{size[1]} pixels, but the first image is "
@@ -302,31 +300,23 @@ def most_pixels(limits: ReaderLimits) -> int:
     return limits.memory_bytes(0) // BYTES_A_PIXEL
 
 
-def _too_many_pixels(
-    example_id: str, image: dict[str, Any], size: tuple[int, int], most: int
-) -> str:
-    return (
-        f"{_called(example_id, image)} must have at most {most:,} pixels, got "
-        f"{size[0]:,}x{size[1]:,}; make it smaller, or raise limits.reader_memory_gib"
-    )
-
-
-def _called(example_id: str, image: dict[str, Any]) -> str:
+def _called(table: pl.DataFrame, row: int) -> str:
     """Name an image in a sentence: its example, and its file if the id does not say it."""
-    place = image["path"] or ""
+    example_id, place = table["example_id"][row], table["image"][row]["path"] or ""
     shown = f" ({printable(place)})" if place not in ("", example_id) else ""
     return f"image of example {printable(example_id)!r}{shown}"
 
 
-def _undecodable(example_id: str, image: dict[str, Any], error: Exception) -> str:
+def _undecodable(table: pl.DataFrame, row: int, error: Exception) -> str:
     from PIL import Image
 
     if isinstance(error, Image.DecompressionBombError):
         reason, way_out = "too many pixels", "make it smaller"
     else:
-        reason = f"{len(image['bytes'] or b''):,} bytes that are no whole image"
+        size = len(table["image"][row]["bytes"] or b"")
+        reason = f"{size:,} bytes that are no whole image"
         way_out = "replace its file or remove its row"
-    return f"{_called(example_id, image)} cannot be decoded ({reason}); {way_out}"
+    return f"{_called(table, row)} cannot be decoded ({reason}); {way_out}"
 
 
 # Of each version of cgroups: the limit, what is used of it, and which line of memory.stat counts

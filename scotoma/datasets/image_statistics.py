@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from scotoma.datasets.image_decoding import CHUNK, THREADS_PAY, image_opener
+from scotoma.datasets.image_decoding import CHUNK, THREADS_PAY, Pixels, image_opener
 from scotoma.processes.machine import cores
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def image_statistics(examples: AuditedExamples) -> pl.DataFrame:
     return table.insert_column(0, examples.table["example_id"])
 
 
-def _of_bands(grey: NDArray[np.uint8]) -> tuple[float, float, float | None]:
+def _of_bands(grey: Pixels) -> tuple[float, float, float | None]:
     """Compute the same of a large image, some lines at a time, in a tenth of the memory."""
     height, width = grey.shape
     lines = max(1, BAND // width)
@@ -114,7 +114,7 @@ def _laplacian(levels: NDArray[np.float64]) -> NDArray[np.float64]:
     return inside
 
 
-def _of_pixels(grey: NDArray[np.uint8]) -> tuple[float, float, float | None]:
+def _of_pixels(grey: Pixels) -> tuple[float, float, float | None]:
     """Compute mean, deviation and variance of the Laplacian of grey levels, shape (H, W).
 
     >>> _of_pixels(np.array([[0, 0, 0], [0, 9, 0], [0, 0, 0]], np.uint8))

@@ -14,23 +14,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from scotoma.datasets.examples import AuditedExamples
-from scotoma.datasets.image_decoding import decode_parts_to, decode_rows, image_shape
+from scotoma.datasets.image_decoding import Pixels, decode_parts_to, decode_rows, image_shape
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
+from scotoma.numbers.inputs import Ints
 from scotoma.storage.files import written
 
 PART = 256  # rows read from the examples at a time
 AHEAD = 4  # batches that are decoded in advance
 SPARE = 0.9  # share of the free disk that images may take
-Rows = NDArray[np.int64]
+Rows = Ints
 
 
 class IndexedImages(Protocol):
@@ -43,7 +42,7 @@ class IndexedImages(Protocol):
     def __len__(self) -> int:
         """N."""
 
-    def __getitem__(self, rows: Any) -> NDArray[np.uint8]:
+    def __getitem__(self, rows: Any) -> Pixels:
         """Pixels of the rows of these numbers, uint8, shape (B, 3, H, W)."""
 
 
@@ -68,15 +67,16 @@ class EncodedImages:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> NDArray[np.uint8]:
+    def __getitem__(self, rows: Any) -> Pixels:
         """Pixels, uint8, shape (B, 3, H, W), of rows that are numbers or a slice."""
         numbers = np.arange(len(self))[rows]
         encoded = [
             {"bytes": self._bytes[self._starts[row] : self._ends[row]].tobytes(), "path": None}
             for row in numbers
         ]
-        ids = pl.Series([f"row {row}" for row in numbers], dtype=pl.String)
-        return decode_rows(ids, pl.Series(encoded), self._size, threads=1)
+        ids = pl.Series("example_id", [f"row {row}" for row in numbers], pl.String)
+        table = pl.DataFrame([ids, pl.Series("image", encoded)])
+        return decode_rows(table, self._size, threads=1)
 
 
 class Ahead:
@@ -97,7 +97,7 @@ class Ahead:
                 read in between; they are decoded then.
         """
         self._images, self._upcoming = images, upcoming
-        self._waiting: deque[tuple[Rows, Future[NDArray[np.uint8]]]] = deque()
+        self._waiting: deque[tuple[Rows, Future[Pixels]]] = deque()
         self._thread = ThreadPoolExecutor(1)
         self.shape = images.shape
 
@@ -105,18 +105,13 @@ class Ahead:
         self._refill()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._thread.shutdown(cancel_futures=True)
 
     def __len__(self) -> int:
         return len(self._images)
 
-    def __getitem__(self, rows: Any) -> NDArray[np.uint8]:
+    def __getitem__(self, rows: Any) -> Pixels:
         """Pixels of rows, decoded in advance where they are the next batch."""
         if not (self._waiting and np.array_equal(self._waiting[0][0], rows)):
             return self._images[rows]
@@ -162,7 +157,7 @@ class StoredImages:
     def open(self) -> IndexedImages:
         """Map the images."""
         if self.ends is None:
-            mapped: NDArray[np.uint8] = np.load(self.path, mmap_mode="c", allow_pickle=False)
+            mapped: Pixels = np.load(self.path, mmap_mode="c", allow_pickle=False)
             return mapped
         return EncodedImages(self.path, self.ends, self.shape, self.size)
 
@@ -190,21 +185,20 @@ def store_images(
     if first is None:
         shape: tuple[int, ...] = (0, 3, 0, 0)
     else:
-        shape = (n, *image_shape(first["example_id"], first["image"], examples.size)[1:])
+        shape = (n, *image_shape(first, examples.size)[1:])
     free = SPARE * shutil.disk_usage(folder).free if room is None else room
     if np.prod(shape) <= free:
         path = folder / "images.npy"
         decode_parts_to(path, _parts(parquet, split, each), shape, examples.size)
         return StoredImages(path, shape)
     path = folder / "images.encoded"
-    return StoredImages(
-        path, shape, _write_encoded(path, _parts(parquet, split, each), free), examples.size
-    )
+    ends = _write_encoded(path, _parts(parquet, split, each), free)
+    return StoredImages(path, shape, ends, examples.size)
 
 
 def _write_encoded(path: Path, parts: Iterable[pl.DataFrame], free: float) -> Rows:
     """Write encoded images one behind the other; return where each ends."""
-    ends: list[NDArray[np.int64]] = []
+    ends: list[Ints] = []
     total = 0
     with written(path) as temporary, temporary.open("wb") as file:
         for part in parts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from scotoma.datasets.image_decoding import Pixels
 
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -17,7 +17,7 @@ GREY, COLOUR = 0, 2  # kinds of PNG
 SUB = 1  # filter: each pixel as its difference from the one to its left
 
 
-def grey_of(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def grey_of(rgb: Pixels) -> Pixels:
     """Compute the brightness of RGB pixels, ITU-R 601-2, rounded as in Pillow's mode `L`.
 
     Args:
@@ -33,7 +33,7 @@ def grey_of(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).astype(np.uint8)
 
 
-def grey_pngs(grey: NDArray[np.uint8]) -> list[bytes]:
+def grey_pngs(grey: Pixels) -> list[bytes]:
     """Encode grey images, losslessly and without compression.
 
     Small images hardly compress, and deflating each by itself takes ten times as long as all the
@@ -51,7 +51,7 @@ def grey_pngs(grey: NDArray[np.uint8]) -> list[bytes]:
     return _pngs(grey[..., None], GREY)
 
 
-def colour_pngs(rgb: NDArray[np.uint8]) -> list[bytes]:
+def colour_pngs(rgb: Pixels) -> list[bytes]:
     """Encode RGB images as `grey_pngs` encodes grey ones.
 
     Args:
@@ -66,7 +66,7 @@ def colour_pngs(rgb: NDArray[np.uint8]) -> list[bytes]:
     return _pngs(rgb.transpose(0, 2, 3, 1), COLOUR)
 
 
-def _pngs(pixels: NDArray[np.uint8], kind: int) -> list[bytes]:
+def _pngs(pixels: Pixels, kind: int) -> list[bytes]:
     """Encode pixels of shape (N, H, W, C), every file by itself."""
     n, height, width, channels = pixels.shape
     filtered = pixels.copy()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scotoma.inference.costs import measure_costs
 from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
-from scotoma.inference.population import MemberAnswers, PixelArray, images_at_once, predict_members
-from scotoma.inference.preprocessing import OURS, Preprocessing
+from scotoma.inference.population import MemberAnswers, images_at_once, predict_members
+from scotoma.inference.preprocessing import OURS, PixelArray, Preprocessing
 
 __all__ = [
     "OURS",
@@ -13,7 +13,6 @@ __all__ = [
     "Network",
     "PixelArray",
     "Preprocessing",
-    "Runtime",
     "images_at_once",
     "measure_costs",
     "open_engine",

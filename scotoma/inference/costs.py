@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scotoma.inference.engines import Engine, Network, open_engine
 from scotoma.inference.model_process import call_limited
+from scotoma.inference.preprocessing import PixelArray
 from scotoma.processes import IsolatedProcess
 
 BATCHES = (1, 64)  # images at once
@@ -19,7 +19,7 @@ RUNS, LIMIT_S = 100, 2.0  # of one batch size, whichever comes first
 FEWEST = 5
 
 
-def measure_costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, Any]:
+def measure_costs(path: Path, network: Network, images: PixelArray) -> dict[str, Any]:
     """Measure sizes and latencies of one member.
 
     Args:
@@ -33,7 +33,7 @@ def measure_costs(path: Path, network: Network, images: NDArray[np.uint8]) -> di
     return file_sizes(path) | measure_latencies(path, network, images)
 
 
-def measure_latencies(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, Any]:
+def measure_latencies(path: Path, network: Network, images: PixelArray) -> dict[str, Any]:
     """Measure the latencies of one member, as `measure_costs` does."""
     engine = open_engine(path, network, together=True)
     return {
@@ -45,7 +45,7 @@ def measure_latencies(path: Path, network: Network, images: NDArray[np.uint8]) -
 
 
 def latencies_apart(
-    process: IsolatedProcess, path: Path, network: Network, images: NDArray[np.uint8]
+    process: IsolatedProcess, path: Path, network: Network, images: PixelArray
 ) -> dict[str, Any]:
     """Measure as `measure_latencies` does, in a process that the member may take down."""
     measured: dict[str, Any] = call_limited(
@@ -80,7 +80,7 @@ def file_sizes(path: Path) -> dict[str, Any]:
     }
 
 
-def latency(engine: Engine, pixels: NDArray[np.uint8]) -> dict[str, float]:
+def latency(engine: Engine, pixels: PixelArray) -> dict[str, float]:
     """Time one batch from pixels to scores, with one thread.
 
     Args:

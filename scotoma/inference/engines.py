@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.inference.preprocessing import OURS, Preprocessing
+from scotoma.inference.preprocessing import OURS, PixelArray, Preprocessing, Scores
 from scotoma.inference.weights import read_weights
 from scotoma.processes.machine import gpu_at_hand
 from scotoma.readers.onnx_outputs import choose_output, class_scores, is_probability
@@ -74,7 +74,7 @@ class Engine(Protocol):
     def gpu_use(self) -> tuple[float, int]:
         """Seconds in which a GPU worked for it, and the most bytes that it took there."""
 
-    def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def scores(self, pixels: PixelArray) -> Scores:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
 
 
@@ -148,7 +148,7 @@ class TorchEngine:
         batch_norm = "as trained" if self.as_trained else "folded"
         return f"torch, {self.device.type}, float32, channels last, batch norm {batch_norm}"
 
-    def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def scores(self, pixels: PixelArray) -> Scores:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
         import torch
 
@@ -163,7 +163,7 @@ class TorchEngine:
         half = len(pixels) // 2
         return np.concatenate([self.scores(pixels[:half]), self.scores(pixels[half:])])
 
-    def _scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def _scores(self, pixels: PixelArray) -> Scores:
         import torch
 
         timed = self.device.type == "cuda"
@@ -175,7 +175,7 @@ class TorchEngine:
             scores = self.model(self.prepare(images)).float()
         if timed:
             ended.record()
-        found: NDArray[np.float32] = scores.cpu().numpy()
+        found: Scores = scores.cpu().numpy()
         if timed:
             self._gpu_s += began.elapsed_time(ended) / 1000
         return found
@@ -200,12 +200,17 @@ class OnnxEngine:
         together: bool = False,
     ) -> None:
         self.path, self.session = path, session(path)
-        self.preprocessing = fitted_to(self.session, network.preprocessing)
+        first = self.session.get_inputs()[0]
+        kind = first.type.removeprefix("tensor(").removesuffix(")")  # tensor(float), tensor(uint8)
+        dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
+        self.preprocessing = network.preprocessing.fitted(dtype, first.shape)
         self.network = network
         # What is quantized on the fly takes its range from the whole batch: an image's label
         # would depend on its neighbours, so each goes in alone, as it would in service.
-        fixed = self.session.get_inputs()[0].shape[0] == 1
-        self.alone = fixed or (not together and _quantizes_on_the_fly(path))
+        self.alone = first.shape[0] == 1
+        if not (self.alone or together or isinstance(path, bytes)):  # bytes are float32
+            kinds = {node.op_type for node in _graph(path).node}
+            self.alone = "DynamicQuantizeLinear" in kinds
 
     @property
     def runtime(self) -> str:
@@ -218,7 +223,7 @@ class OnnxEngine:
         """Nothing that is measured."""
         return 0.0, 0
 
-    def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def scores(self, pixels: PixelArray) -> Scores:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
         name, probability = self._score_output
         return class_scores(
@@ -228,7 +233,7 @@ class OnnxEngine:
             probability=probability,
         )
 
-    def run(self, pixels: NDArray[np.uint8], output: str | None = None) -> NDArray[Any]:
+    def run(self, pixels: PixelArray, output: str | None = None) -> NDArray[Any]:
         """Values of an output, the first where none is named, from pixels as `scores` takes."""
         images = self.preprocessing(pixels)
         return _run(self.session, images, 1 if self.alone else len(images), output)
@@ -237,7 +242,10 @@ class OnnxEngine:
     def _score_output(self) -> tuple[str, bool]:
         """The output that holds the scores, and whether it is one probability for two classes."""
         name = choose_output(
-            {one.name: _sides(one.shape) for one in self.session.get_outputs()},
+            {  # ONNX Runtime says [] of an unknown rank
+                one.name: [side if isinstance(side, int) else None for side in one.shape] or None
+                for one in self.session.get_outputs()
+            },
             self.network.classes,
             labels=bool(self.network.thresholds),
             asked=self.network.output,
@@ -245,8 +253,7 @@ class OnnxEngine:
         )
         if self.network.classes != 2 or isinstance(self.path, bytes):
             return name, False
-        onnx = needs("onnx", "train", "prediction")
-        graph = onnx.load(self.path, load_external_data=False).graph
+        graph = _graph(self.path)
         producers = {one: (node.op_type, node.input) for node in graph.node for one in node.output}
         return name, is_probability(producers, name)
 
@@ -278,25 +285,8 @@ def session(path: Path | bytes) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=wanted, enable_fallback=again)
 
 
-def _quantizes_on_the_fly(path: Path | bytes) -> bool:
-    if isinstance(path, bytes):  # a trained member, in float32
-        return False
-    onnx = needs("onnx", "train", "prediction")
-    graph = onnx.load(path, load_external_data=False).graph
-    return any(node.op_type == "DynamicQuantizeLinear" for node in graph.node)
-
-
-def fitted_to(opened: Any, preprocessing: Preprocessing) -> Preprocessing:
-    """Fit preprocessing to what the model of a session takes."""
-    first = opened.get_inputs()[0]
-    kind = first.type.removeprefix("tensor(").removesuffix(")")  # tensor(float), tensor(uint8)
-    dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
-    return preprocessing.fitted(dtype, first.shape)
-
-
-def _sides(shape: Any) -> list[int | None] | None:
-    """The axes of an output; ONNX Runtime says [] of an unknown rank."""
-    return [side if isinstance(side, int) else None for side in shape] or None
+def _graph(path: Path) -> Any:
+    return needs("onnx", "train", "prediction").load(path, load_external_data=False).graph
 
 
 def _run(opened: Any, images: NDArray[Any], batch: int, output: str | None = None) -> NDArray[Any]:
@@ -308,7 +298,7 @@ def _run(opened: Any, images: NDArray[Any], batch: int, output: str | None = Non
     return np.concatenate(parts)
 
 
-def scores_onnx(path: Path | bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
+def scores_onnx(path: Path | bytes, images: Scores) -> Scores:
     """Scores of one ONNX model of one output, float32, shape (N, C), with one thread."""
-    scores: NDArray[np.float32] = _run(session(path), images, BATCH)
+    scores: Scores = _run(session(path), images, BATCH)
     return scores

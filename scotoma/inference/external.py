@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import onnx
 from onnx import TensorProto
@@ -117,8 +116,7 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
 def _check_operators(model: onnx.ModelProto, name: str) -> None:
     """Refuse operators of a library; an import that no node needs is only a stamp."""
     local = {(function.domain, function.name) for function in model.functions}
-    bodies = [model.graph.node, *(function.node for function in model.functions)]
-    for node in (node for body in bodies for node in _all_nodes(body)):
+    for node in (node for body in _bodies(model) for node in body.node):
         if node.domain not in DOMAINS and (node.domain, node.op_type) not in local:
             raise DataError(
                 f"{name} needs operators of {printable(str(node.domain))!r} "
@@ -134,40 +132,36 @@ def _check_operators(model: onnx.ModelProto, name: str) -> None:
             )
 
 
-def _all_nodes(nodes: Any) -> Iterator[onnx.NodeProto]:
-    """Every node, and those of the graphs inside."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _all_nodes(graph.node)
+def _bodies(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """The graph of a model, its functions, and the graphs inside their nodes."""
+    bodies: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    for body in bodies:  # which grow meanwhile
+        yield body
+        for attribute in _attributes(body):
+            bodies += [own for own in (attribute.g, *attribute.graphs) if own.ByteSize()]
 
 
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor of a graph and of the graphs inside its nodes."""
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _tensors_of_nodes(graph.node)
+def _attributes(body: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.AttributeProto]:
+    return (attribute for node in body.node for attribute in node.attribute)
 
 
-def _tensors_of_nodes(nodes: Any) -> Iterator[onnx.TensorProto]:
-    for node in nodes:
-        for attribute in node.attribute:
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model, wherever it lies."""
+    for body in _bodies(model):
+        sparse = []
+        if isinstance(body, onnx.GraphProto):
+            yield from body.initializer
+            sparse += body.sparse_initializer
+        for attribute in _attributes(body):
             yield from (attribute.t, *attribute.tensors)
-            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-                yield from (sparse.values, sparse.indices)
-            for graph in (attribute.g, *attribute.graphs):
-                if graph.ByteSize():
-                    yield from _tensors(graph)
+            sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
+        for one in sparse:
+            yield from (one.values, one.indices)
 
 
 def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
-    tensors = list(_tensors(model.graph))
-    for function in model.functions:
-        tensors += _tensors_of_nodes(function.node)
     declared, beside = 0, set()
-    for tensor in tensors:
+    for tensor in _tensors(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         facts = {entry.key: entry.value for entry in tensor.external_data}

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -27,6 +27,7 @@ from scotoma.inference.engines import (
     runs_on_gpu,
 )
 from scotoma.inference.model_process import call_limited, runtime_process
+from scotoma.inference.preprocessing import PixelArray, Scores
 from scotoma.processes import IsolatedProcess, WorkerPool, map_in_order, worker_pool
 from scotoma.processes.machine import cores, free_gpu_bytes
 from scotoma.processes.used import Effort, Kind, Workers
@@ -37,7 +38,6 @@ BATCHES = 16  # that a worker takes at a time
 ALONE_S = 1.0  # this process works before it is known whether others are worth their start
 WORTH_S = 2.0  # of work left, for workers that take about half a second to start
 
-PixelArray: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
 Task: TypeAlias = tuple[int, slice]  # a member and some rows
 
 
@@ -79,7 +79,7 @@ class MemberAnswers:
     best: NDArray[np.unsignedinteger[Any]]
     scores: NDArray[np.float16] | None
     runtime: str
-    every_score: NDArray[np.float32] | None = None
+    every_score: Scores | None = None
 
     @property
     def predicted(self) -> NDArray[np.unsignedinteger[Any]]:
@@ -125,20 +125,17 @@ def predict_members(
             anything that takes the highest of such scores, it says the first class.
     """
     used = Workers() if used is None else used
-    file = images if isinstance(images, Path) else None
-    pixels = np.load(images, mmap_mode="r") if isinstance(images, Path) else images
-    work = _Work(tuple(members), pixels, network, keep_scores)
+    work = _Work(tuple(members), images, network, keep_scores)
     fed, others = work.tasks()
     if fed and workers != 0:
-        yield from _side_by_side(work, file, fed, others, cores() if workers is None else workers,
-                                 used)  # fmt: skip
+        yield from _side_by_side(work, fed, others, cores() if workers is None else workers, used)
         return
     tasks = sorted([*fed, *others], key=lambda task: (task[0], task[1].start))
     if workers is None and needs_torch(members, network):
         workers = cores()
     if network.limits is not None:
         most = cores() if workers is None else max(1, workers)
-        yield from _apart(work, file, tasks, most, process)
+        yield from _apart(work, tasks, most, process)
         return
     kind = used.of("processor", "the processor")
     kind.members, kind.why, kind.began = len(members), "little work", time.perf_counter()
@@ -158,7 +155,8 @@ def predict_members(
     if done < len(tasks):
         kind.workers = min(workers or cores(), len(tasks) - done)
         kind.why = "one a core" if kind.workers == cores() else f"{kind.workers} have work"
-        with _pool(work, file, kind.workers) as pool:
+        with ExitStack() as stack:
+            pool = work.pool(stack, kind.workers)
             yield from _shared_out([_Lane(work, tasks[done:], pool, kind, 3 * kind.workers)])
 
 
@@ -169,7 +167,7 @@ def needs_torch(members: Sequence[Path], network: Network) -> bool:
 
 
 def _side_by_side(
-    work: _Work, file: Path | None, fed: list[Task], others: list[Task], workers: int, used: Workers
+    work: _Work, fed: list[Task], others: list[Task], workers: int, used: Workers
 ) -> Iterator[MemberAnswers]:
     """Feed a GPU, and run on the other cores what does not need it.
 
@@ -179,31 +177,15 @@ def _side_by_side(
     on_gpu = used.of("gpu", "the GPU in torch")
     on_gpu.members, on_gpu.workers, on_gpu.why = len({task[0] for task in fed}), 1, "the first task"
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="scotoma-")))
-        if file is None:
-            file = folder / "images.npy"
-            np.save(file, work.images)
-        lanes = [_Lane(work, fed, stack.enter_context(_pool(work, file, most)), on_gpu, 1, most)]
+        lanes = [_Lane(work, fed, work.pool(stack, most), on_gpu, 1, most)]
         if others:
             spare = max(1, workers - 1)
             beside = used.of("processor", "the processor")
             beside.members = len({task[0] for task in others})
             beside.workers, beside.why = spare, "every core that does not feed the GPU"
-            pool = stack.enter_context(_pool(work, file, min(spare, len(others))))
+            pool = work.pool(stack, min(spare, len(others)))
             lanes.append(_Lane(work, others, pool, beside, spare, cores=workers))
         yield from _shared_out(lanes)
-
-
-@contextmanager
-def _pool(work: _Work, file: Path | None, workers: int) -> Iterator[WorkerPool]:
-    """Workers that have what all tasks share."""
-    with TemporaryDirectory(prefix="scotoma-") as folder:
-        if file is None:
-            file = Path(folder, "images.npy")
-            np.save(file, work.images)
-        sent = (work.members, file, work.network, work.keep_scores)
-        with worker_pool(workers, _start_worker, *sent) as pool:
-            yield pool
 
 
 class _Lane:
@@ -258,18 +240,14 @@ def _shared_out(lanes: Sequence[_Lane]) -> Iterator[MemberAnswers]:
 
 
 def _apart(
-    work: _Work,
-    file: Path | None,
-    tasks: list[tuple[int, slice]],
-    workers: int,
-    process: IsolatedProcess | None,
+    work: _Work, tasks: list[Task], workers: int, process: IsolatedProcess | None
 ) -> Iterator[MemberAnswers]:
     """Run external models, each batch by a call that may take so much memory and time."""
     batch = images_at_once(work.images)
     small = np.uint8 if work.network.classes <= 2**8 else np.uint16
     idle: SimpleQueue[IsolatedProcess] = SimpleQueue()
 
-    def run(task: tuple[int, slice]) -> MemberAnswers:
+    def run(task: Task) -> MemberAnswers:
         member, rows = task
         path, process = work.members[member], idle.get()
         parts = []
@@ -277,8 +255,7 @@ def _apart(
             for start in range(rows.start, rows.stop, batch):
                 stop = min(start + batch, rows.stop)
                 parts += call_limited(
-                    *(process, _batch, work.members, file, work.network, work.keep_scores),
-                    *(member, start, stop),
+                    *(process, _batch, *work.saved(stack), member, start, stop),
                     path=path, network=work.network, images=stop - start,
                 )  # fmt: skip
         finally:
@@ -293,9 +270,7 @@ def _apart(
         return MemberAnswers(member, rows, best.astype(small), scores, parts[2], wide)
 
     with ExitStack() as stack:
-        if file is None:
-            file = Path(stack.enter_context(TemporaryDirectory(prefix="scotoma-")), "images.npy")
-            np.save(file, work.images)
+        work.saved(stack)
         idle.put(process or stack.enter_context(runtime_process()))
         done, began = 0, time.perf_counter()
         for done, task in zip(count(1), tasks, strict=False):
@@ -309,20 +284,15 @@ def _apart(
         yield from map_in_order(run, tasks[done:], workers)
 
 
-def _batch(
-    members: tuple[Path, ...],
-    images: Path,
-    network: Network,
-    keep_scores: bool | Literal["full"],
-    member: int,
-    start: int,
-    stop: int,
-) -> list[Any]:
+def _batch(*asked: Any) -> list[Any]:
     """Best class ids of a batch, probabilities of the first, runtime and all scores, as JSON."""
-    answers = _opened_work(members, images, network, keep_scores)(member, slice(start, stop))
-    scores = None if answers.scores is None else answers.scores.tolist()
-    every = None if answers.every_score is None else answers.every_score.tolist()
-    return [answers.best.tolist(), scores, answers.runtime, every]
+    *shared, member, start, stop = asked
+    answers = _opened_work(*shared)(member, slice(start, stop))
+    best, scores, every = (
+        None if part is None else part.tolist()
+        for part in (answers.best, answers.scores, answers.every_score)
+    )
+    return [best, scores, answers.runtime, every]
 
 
 class _Work:
@@ -331,14 +301,28 @@ class _Work:
     def __init__(
         self,
         members: tuple[Path, ...],
-        images: PixelArray,
+        images: PixelArray | Path,
         network: Network,
         keep_scores: bool | Literal["full"],
     ) -> None:
-        self.members, self.images = members, images
+        self.file = images if isinstance(images, Path) else None
+        pixels = np.load(images, mmap_mode="r") if isinstance(images, Path) else images
+        self.members, self.images = members, pixels
         self.network, self.keep_scores = network, keep_scores
         self.opened: tuple[int, Engine] | None = None
         self.gpu_s = 0.0  # in which a GPU worked for the member that is open
+
+    def saved(self, stack: ExitStack) -> tuple[Any, ...]:
+        """What another process makes this of; images lie on the disk until the stack is closed."""
+        if self.file is None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="scotoma-"))
+            self.file = Path(folder, "images.npy")
+            np.save(self.file, self.images)
+        return self.members, self.file, self.network, self.keep_scores
+
+    def pool(self, stack: ExitStack, workers: int) -> WorkerPool:
+        """Workers that have what all tasks share."""
+        return stack.enter_context(worker_pool(workers, _Work, *self.saved(stack)))
 
     def tasks(self) -> tuple[list[Task], list[Task]]:
         """List what is to be done on a GPU, and what is not; a member's rows one after another."""
@@ -399,9 +383,7 @@ class _Work:
         runtime = f"{engine.runtime}; batches of {batch}"
         return MemberAnswers(member, rows, best, kept, runtime, every)
 
-    def _checked(
-        self, scores: NDArray[np.float32], member: int, images: int
-    ) -> NDArray[np.float32]:
+    def _checked(self, scores: Scores, member: int, images: int) -> Scores:
         name, classes = self.members[member].name, self.network.classes
         if scores.shape != (images, classes):
             raise DataError(
@@ -419,7 +401,7 @@ class _Work:
 
 
 def _present(
-    scores: NDArray[np.float32], thresholds: tuple[float, ...]
+    scores: Scores, thresholds: tuple[float, ...]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which labels are present, and the probability that each is as predicted, shape (B, L).
 
@@ -434,24 +416,14 @@ def _present(
     return present, np.where(present, probability, 1 - probability)
 
 
-def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
+def _best(scores: Scores, count: int) -> NDArray[np.intp]:
     """The classes of the highest scores, the highest first, of equals the smallest class id."""
     if count == 1:
         return np.asarray(scores.argmax(axis=1)[:, None])
     return np.asarray(np.argsort(-scores, axis=1, kind="stable")[:, :count])
 
 
-@lru_cache(maxsize=1)
-def _opened_work(
-    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool | Literal["full"]
-) -> _Work:
-    return _start_worker(members, images, network, keep_scores)
-
-
-def _start_worker(
-    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool | Literal["full"]
-) -> _Work:
-    return _Work(members, np.load(images, mmap_mode="r"), network, keep_scores)
+_opened_work = lru_cache(maxsize=1)(_Work)
 
 
 CONTEXT_BYTES = 2**29  # of a GPU's memory, that a process takes before its first image

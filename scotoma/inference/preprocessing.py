@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 
+PixelArray: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
+Scores: TypeAlias = NDArray[np.float32]
 INPUT_TYPES = ("float32", "float16", "float64", "uint8")  # of the images that a model takes
 
 
@@ -57,7 +59,7 @@ class Preprocessing:
         """Whether pixels stay the numbers that they are, from 0 to 255."""
         return (self.scale, self.mean, self.std) == (1.0, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
-    def __call__(self, pixels: NDArray[np.uint8]) -> NDArray[Any]:
+    def __call__(self, pixels: PixelArray) -> NDArray[Any]:
         """Prepare one batch.
 
         Args:
@@ -76,7 +78,7 @@ class Preprocessing:
             ready = ready.transpose(0, 2, 3, 1)
         return np.ascontiguousarray(ready, self.dtype)
 
-    def _scaled(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def _scaled(self, pixels: PixelArray) -> NDArray[np.float32]:
         shape = (1, 3, 1, 1)
         ready = pixels.astype(np.float32)
         ready /= np.float32(self.scale)

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network, OnnxEngine
 from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.inference.population import images_at_once
+from scotoma.inference.preprocessing import PixelArray
 from scotoma.printable import printable
 from scotoma.processes.exhausted import lacks_memory
 
-
-class Trial(Protocol):
-    """Runs a model on a few images, in another process."""
-
-    def __call__(
-        self, path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
-    ) -> None:
-        """Run it.
-
-        Args:
-            path: The model.
-            network: Classes and preprocessing.
-            images: uint8, shape (B, 3, H, W).
-            called: What messages call it; its folder and name where empty.
-
-        Raises:
-            DataError: ONNX Runtime refuses it, dies of it, does not end or lacks memory, or its
-                scores are no finite numbers.
-        """
+# Runs a model of a path as a network on images, uint8, shape (B, 3, H, W), `called` in messages by
+# its folder and name unless told otherwise. DataError: ONNX Runtime refuses it, dies of it, does
+# not end or lacks memory, or its scores are no finite numbers.
+Trial: TypeAlias = Callable[..., None]
 
 
 @contextmanager
@@ -46,9 +31,7 @@ def trials() -> Iterator[Trial]:
     """
     with runtime_process() as process:
 
-        def attempt(
-            path: Path, network: Network, images: NDArray[np.uint8], *, called: str = ""
-        ) -> None:
+        def attempt(path: Path, network: Network, images: PixelArray, *, called: str = "") -> None:
             for count in dict.fromkeys((len(images), images_at_once(images))):
                 complaint = call_limited(
                     *(process, _complaint, path, network, images, count),
@@ -61,7 +44,7 @@ def trials() -> Iterator[Trial]:
         yield attempt
 
 
-def _complaint(path: Path, network: Network, images: NDArray[np.uint8], count: int) -> str:
+def _complaint(path: Path, network: Network, images: PixelArray, count: int) -> str:
     """Return what is wrong with a model, as the rest of a sentence; empty if nothing is."""
     images = np.resize(images, (count, *images.shape[1:]))
     try:

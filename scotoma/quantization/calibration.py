@@ -24,6 +24,7 @@ from onnxruntime.quantization.calibrate import create_calibrator
 
 from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples, decode_images
+from scotoma.numbers.inputs import Ints
 from scotoma.run import Run
 
 BATCH = 10  # images whose activations are in memory at once
@@ -32,7 +33,7 @@ Batch: TypeAlias = dict[str, NDArray[np.float32]]  # by the name of the input
 Ranges: TypeAlias = dict[str, tuple[float, float]]  # lowest and highest value of a tensor
 
 
-def balanced_order(cells: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+def balanced_order(cells: Ints, order: Ints) -> Ints:
     """Sort a shuffle so that its first rows are as equally of all cells as there are rows.
 
     Args:
@@ -194,7 +195,7 @@ def calibration_images(run: Run, count: int, *, protocol: str = "sound") -> NDAr
     return decode_images(AuditedExamples.read(run.examples, only=ids))
 
 
-def _cells(rows: AuditedExamples) -> NDArray[np.int64]:
+def _cells(rows: AuditedExamples) -> Ints:
     """A number for each row's label, where it has one, and values of all attributes, shape (N,)."""
     columns = rows.table.select(*([] if rows.several else ["label"]), *rows.attributes)
     numbers = columns.select(pl.struct(pl.all()).rank("dense")).to_series()

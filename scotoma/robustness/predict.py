@@ -426,7 +426,8 @@ def predict_set(
             parts = []
             for start in range(0, len(pictures.names), AT_ONCE):
                 names = list(pictures.names[start : start + AT_ONCE])
-                pixels = decode_rows(pl.Series(names), read_images(asked.folder, names), size)
+                images = read_images(asked.folder, names)
+                pixels = decode_rows(pl.DataFrame({"example_id": names, "image": images}), size)
                 among = pictures.present if asked.mask else None
                 parts.append(said_by(bench.members, pixels, bench.network, sure=sure, among=among))
                 progress.advance(f"predict {asked.name}", len(pixels))
@@ -441,7 +442,7 @@ def _size(run: Run, examples: AuditedExamples) -> ImageSize:
     size = first.size or ImageSize()
     if size.height:
         return size
-    shape = image_shape(first.table["example_id"], first.table["image"], size)
+    shape = image_shape(first.table, size)
     return size._replace(height=shape[2], width=shape[3])
 
 
@@ -481,7 +482,7 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, AuditedExamples]:
         plan = replace(plan, rows=rows)
     if asked.profile is not None:
         first = AuditedExamples.read(run.examples, only=examples.ids[:1])
-        shape = image_shape(first.table["example_id"], first.table["image"], first.size)
+        shape = image_shape(first.table, first.size)
         chosen, kinds = suite_of(asked, min(shape[2:]))
         draws, severities = asked.corruption_seeds, asked.asked_severities
         plan = replace(plan, profile=chosen, kinds=kinds, severities=severities, draws=draws)

@@ -167,10 +167,11 @@ def _greyed(table: pl.DataFrame, limits: ReaderLimits) -> pl.DataFrame:
     like all others to whoever reads them, unlike a style that every reader would have to apply.
     """
     grey = np.flatnonzero((table["style"] == "grey").to_numpy())
+    named = table.select(pl.col("source_id").alias("example_id"), "image")
     encoded = table["image"].struct.field("bytes").to_list()
     for start in range(0, len(grey), CHUNK):
         rows = grey[start : start + CHUNK]
-        pixels = decode_rows(table["source_id"][rows], table["image"][rows], limits=limits)
+        pixels = decode_rows(named[rows], limits=limits)
         for row, png in zip(rows.tolist(), grey_pngs(grey_of(pixels)), strict=True):
             encoded[row] = png
     return table.with_columns(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from scotoma.config import Recipe
+from scotoma.numbers.inputs import Ints
 from scotoma.training.placement import sent
 
 GREY = 128  # what a shift leaves behind: 0 once normalised
@@ -21,7 +22,7 @@ def augment(
     seed: int,
     step: int,
     epoch: int,
-    rows: NDArray[np.int64],
+    rows: Ints,
 ) -> Tensor:
     """Vary one member's batch as its recipe says.
 
@@ -69,7 +70,7 @@ def augment(
     return torch.where(turned[:, None, None, None], pixels.flip(-1), pixels)
 
 
-def _hashed(seed: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _hashed(seed: int, rows: Ints) -> NDArray[np.uint64]:
     """64 bits a row, as good as chance: of SplitMix64 (Steele et al. 2014), number (seed, row)."""
     number = rows.astype(np.uint64) + (np.uint64(seed) << np.uint64(32)) + np.uint64(1)
     bits = number * np.uint64(0x9E3779B97F4A7C15)

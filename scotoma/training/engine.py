@@ -9,13 +9,13 @@ from functools import cached_property, partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from scotoma.config import Recipe
 from scotoma.datasets import IndexedImages, looking_ahead
 from scotoma.mitigation.learning.adversaries import fresh_adversary
 from scotoma.mitigation.learning.samplers import rows_with_repeats
+from scotoma.numbers.inputs import Ints
 from scotoma.processes.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
 from scotoma.training.backends import HEAD, Backend, Batch, Gradients, gradients, trained_scores
@@ -104,13 +104,13 @@ class Training:
         self,
         members: list[Member],
         images: IndexedImages,
-        labels: NDArray[np.int64],
+        labels: Ints,
         *,
         model: str,
         task: TrainingTask,
         recipe: Recipe,
         backend: Backend = "stacked",
-        attributes: NDArray[np.int64] | None = None,
+        attributes: Ints | None = None,
         pruning: Pruning = SHADOW,
         device: torch.device = PROCESSOR,
         dense: Tensors | None = None,
@@ -152,7 +152,7 @@ class Training:
         if attributes is None:
             attributes = np.empty((len(labels), 0), np.int64)
         self._attributes = torch.from_numpy(attributes).to(device)
-        self._pools: dict[int, NDArray[np.int64]] = {}
+        self._pools: dict[int, Ints] = {}
         if task.pool is not None:
             self._pools = {member.seed: task.pool(member.seed) for member in members}
 
@@ -363,7 +363,7 @@ class Training:
             parts.append(self._scores(weights, kept, shown).argmax(-1))
         return torch.cat(parts, dim=1)
 
-    def predict_trained(self, trained: TrainedMember) -> NDArray[np.int64]:
+    def predict_trained(self, trained: TrainedMember) -> Ints:
         """Predict the examples of this training with one trained member, shape (N,)."""
         held = {name: value[None] for name, value in trained.state.items()}
         (predicted,) = self.predictions(*self._parts(held)).cpu().numpy()
@@ -449,7 +449,7 @@ class Training:
             for step in range(start, until):
                 yield step, self._batch(step, pixels_of)
 
-    def _rows(self, seed: int, step: int) -> NDArray[np.int64]:
+    def _rows(self, seed: int, step: int) -> Ints:
         """Draw the rows of a member's batch, from its pool where it has one."""
         pool = self._pools.get(seed)
         examples = len(self._labels) if pool is None else len(pool)

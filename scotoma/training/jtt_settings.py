@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.mitigation.held_out import judged_half
+from scotoma.numbers.inputs import Flags, Ints
 from scotoma.training.engine import Member, Training
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class _Some:
     """Some of the images, by their rows."""
 
     images: IndexedImages
-    rows: NDArray[np.int64]
+    rows: Ints
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,9 +55,7 @@ class _Some:
         return self.images[self.rows[rows]]
 
 
-def held_out_quarter(
-    cells: NDArray[np.int64], clusters: NDArray[np.int64] | None, seed: int
-) -> NDArray[np.bool_]:
+def held_out_quarter(cells: Ints, clusters: Ints | None, seed: int) -> Flags:
     """Hold out every fourth cluster of each class and group.
 
     Args:
@@ -81,9 +80,9 @@ def try_settings(
     asked: Mitigation,
     task: TrainingTask,
     images: IndexedImages,
-    labels: NDArray[np.int64],
-    cells: NDArray[np.int64],
-    held: NDArray[np.bool_],
+    labels: Ints,
+    cells: Ints,
+    held: Flags,
     *,
     model: str,
     recipe: Recipe,
@@ -110,7 +109,7 @@ def try_settings(
     """
     member = [Member("dense", 0, seed)]
 
-    def training(rows: NDArray[np.int64], own: TrainingTask) -> Training:
+    def training(rows: Ints, own: TrainingTask) -> Training:
         return Training(
             member, _Some(images, rows), labels[rows], model=model, task=own, recipe=recipe,
             device=device,

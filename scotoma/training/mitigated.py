@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
+from scotoma.numbers.inputs import Ints
 from scotoma.run import Run, code_digest, read_json
 
 if TYPE_CHECKING:
@@ -35,9 +33,7 @@ def run_groups(run: Run) -> TrainingGroups | None:
     )
 
 
-def learning_task(
-    run: Run, labels: NDArray[np.int64], classes: int
-) -> tuple[TrainingTask, NDArray[np.int64] | None]:
+def learning_task(run: Run, labels: Ints, classes: int) -> tuple[TrainingTask, Ints | None]:
     """Build the task of a run's members.
 
     Args:
@@ -74,7 +70,7 @@ def chosen_settings(run: Run) -> dict[str, Any]:
     return {name: kept[name] for name in ("first_steps", "repeats")}
 
 
-def epoch_rows(run: Run, labels: NDArray[np.int64]) -> int:
+def epoch_rows(run: Run, labels: Ints) -> int:
     """Count the rows of an epoch without torch: a technique may repeat some, or leave some out.
 
     Args:

@@ -16,14 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from scotoma import progress
 from scotoma.config import Config
 from scotoma.config.own_code import is_code, module_digest
 from scotoma.datasets import AuditedExamples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
+from scotoma.numbers.inputs import Ints
 from scotoma.processes import map_in_order, worker_pool
 from scotoma.processes.machine import cores, gpu_watched, hardware, has_gpu_driver, versions
 from scotoma.processes.used import Effort, Workers
@@ -76,7 +74,7 @@ def train_populations(
 
 
 def _train(
-    data: tuple[Run, StoredImages, NDArray[np.int64], int, str],
+    data: tuple[Run, StoredImages, Ints, int, str],
     wanted: list[tuple[str, int]],
     due: set[tuple[str, int]],
     used: Workers,
@@ -204,7 +202,7 @@ class Trainer:
         self,
         run: Run,
         stored: StoredImages,
-        labels: NDArray[np.int64],
+        labels: Ints,
         classes: int,
         data_digest: str,
     ) -> None:
@@ -235,7 +233,7 @@ class Trainer:
         return self.stored.open()
 
     @cached_property
-    def task(self) -> tuple[TrainingTask, NDArray[np.int64] | None]:
+    def task(self) -> tuple[TrainingTask, Ints | None]:
         """What is learned, and from which groups: one object, by which passes are known."""
         return learning_task(self.run, self.labels, self.classes)
 

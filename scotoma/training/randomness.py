@@ -6,7 +6,8 @@ import hashlib
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+
+from scotoma.numbers.inputs import Ints
 
 
 def member_seed(population_seed: int, variant: str, member: int) -> int:
@@ -27,7 +28,7 @@ def member_seed(population_seed: int, variant: str, member: int) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-def minibatch(seed: int, step: int, batch_size: int, examples: int) -> NDArray[np.int64]:
+def minibatch(seed: int, step: int, batch_size: int, examples: int) -> Ints:
     """Draw the examples that a member sees at a step.
 
     Every epoch is a permutation keyed by (seed, epoch), cut into batches; what does not fill a
@@ -52,5 +53,5 @@ def minibatch(seed: int, step: int, batch_size: int, examples: int) -> NDArray[n
 
 
 @lru_cache(maxsize=64)  # the members of a chunk, over one epoch
-def _order(seed: int, epoch: int, examples: int) -> NDArray[np.int64]:
+def _order(seed: int, epoch: int, examples: int) -> Ints:
     return np.random.Generator(np.random.Philox(key=[seed, epoch])).permutation(examples)

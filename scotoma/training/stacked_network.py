@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+
+from scotoma.numbers.inputs import Ints
 
 
 def convolve(active: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
@@ -54,7 +55,7 @@ class _Geometry(NamedTuple):
         """Count the windows beside one another over that many pixels."""
         return (pixels + 2 * self.padding - self.size) // self.stride + 1
 
-    def windows(self) -> NDArray[np.int64]:
+    def windows(self) -> Ints:
         """List the pixel under every place of every window, shape (size, size, H', W'); 0 is none.
 
         >>> _Geometry(2, 2, 2, 1, 0).windows().ravel()
@@ -120,7 +121,7 @@ def _bags(geometry: _Geometry, images: int, device: torch.device) -> tuple[_Bags
     (places,) = windows.nonzero()
     pixels, count = windows[places] - 1, geometry.height * geometry.width
 
-    def bags(source: NDArray[np.int64], target: NDArray[np.int64], rows: int, sums: int) -> _Bags:
+    def bags(source: Ints, target: Ints, rows: int, sums: int) -> _Bags:
         in_order = source[np.argsort(target, kind="stable")]
         every = in_order + rows * np.arange(images)[:, None]
         held = np.tile(np.bincount(target, minlength=sums), images)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from scotoma.config import Recipe
 from scotoma.mitigation.learning.adversaries import label_weights, weighted_binary_loss
 from scotoma.mitigation.learning.losses import each_cross_entropy
+from scotoma.numbers.inputs import Ints
 from scotoma.training.randomness import minibatch
 from scotoma.training.stacked_network import Outputs
 
@@ -22,7 +21,7 @@ from scotoma.training.stacked_network import Outputs
 # number of members to their losses (...).
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
 # Seed, step, batch size and number of examples to the rows of a batch.
-Sampler = Callable[[int, int, int, int], NDArray[np.int64]]
+Sampler = Callable[[int, int, int, int], Ints]
 Values = dict[str, Tensor]
 Reads = Literal["scores", "features", "stage-3", "stage-4"]
 
@@ -146,7 +145,7 @@ class TrainingTask:
     outputs: int
     objective: Objective = cross_entropy
     sampler: Sampler = minibatch
-    pool: Callable[[int], NDArray[np.int64]] | None = None
+    pool: Callable[[int], Ints] | None = None
     phases: Callable[[int, int, bool], Phase] | None = None
     head: Head | None = None
     values: Callable[[], Values] | None = None
@@ -195,7 +194,7 @@ def classification(classes: int, recipe: Recipe) -> TrainingTask:
     return TrainingTask(classes, partial(cross_entropy, label_smoothing=recipe.label_smoothing))
 
 
-def recognition(labels: NDArray[np.int64], recipe: Recipe) -> TrainingTask:
+def recognition(labels: Ints, recipe: Recipe) -> TrainingTask:
     """Build the task of members that name each of several labels, by binary cross-entropy.
 
     Args:
@@ -220,7 +219,7 @@ def recognition(labels: NDArray[np.int64], recipe: Recipe) -> TrainingTask:
     return TrainingTask(labels.shape[1], each_label)
 
 
-def plain_task(labels: NDArray[np.int64], classes: int, recipe: Recipe) -> TrainingTask:
+def plain_task(labels: Ints, classes: int, recipe: Recipe) -> TrainingTask:
     """Build the task of members that no technique trains: to name the class, or each label.
 
     Args:

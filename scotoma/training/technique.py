@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from scotoma.config import Mitigation, Recipe
@@ -46,6 +44,7 @@ from scotoma.mitigation.learning.samplers import (
     size_matched_subset,
     subsampled_rows,
 )
+from scotoma.numbers.inputs import Ints
 from scotoma.training.backends import HEAD
 from scotoma.training.stacked_network import Outputs
 from scotoma.training.task import (
@@ -72,7 +71,7 @@ REMEMBERED = 64  # newest examples of a group that its accuracy is of, in CEAG
 def technique_task(
     asked: Mitigation,
     recipe: Recipe,
-    labels: NDArray[np.int64],
+    labels: Ints,
     groups: TrainingGroups,
     classes: int,
 ) -> TrainingTask:
@@ -186,7 +185,7 @@ def technique_task(
 
 def _against_map(
     plain: TrainingTask, asked: Mitigation, recipe: Recipe,
-    labels: NDArray[np.int64], groups: TrainingGroups,
+    labels: Ints, groups: TrainingGroups,
 ) -> TrainingTask:  # fmt: skip
     """A4 and A5: the last layer and an adversary first, then all against that adversary."""
     default = SEVERAL_LABELS_REVERSAL if labels.ndim == 2 else ONE_LABEL_REVERSAL

@@ -314,7 +314,7 @@ def shards(data: bytes, folder: Path) -> object:
     file(data, folder, "train.parquet")
     file(data, folder, "test.parquet")
     table = load_parquet(str(folder), "label")
-    return decode_rows(table["example_id"], table["image"], ImageSize(8, 8), limits=LIMITS)
+    return decode_rows(table, ImageSize(8, 8), limits=LIMITS)
 
 
 def scored(data: bytes, folder: Path) -> object:
@@ -357,9 +357,8 @@ def celeba(data: bytes, folder: Path) -> object:
 
 
 def image(data: bytes, folder: Path) -> object:
-    ids = pl.Series(["a"])
-    images = pl.DataFrame({"bytes": [data], "path": ["a.png"]}).to_struct("image")
-    return decode_rows(ids, images, ImageSize(8, 8) if len(data) % 2 else None, limits=LIMITS)
+    table = pl.DataFrame({"example_id": ["a"], "image": [{"bytes": data, "path": "a.png"}]})
+    return decode_rows(table, ImageSize(8, 8) if len(data) % 2 else None, limits=LIMITS)
 
 
 def thumbnail(data: bytes, folder: Path) -> object:
