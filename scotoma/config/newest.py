@@ -128,15 +128,14 @@ class _Pattern:
         key: What it is called in sentences.
         path: As the configuration has it.
         folder: What is listed: the part before the placeholder's name.
-        before, after: What stands beside the placeholder in that name.
+        name: What a name there is, with the placeholder as its group.
         deeper: Whether names of folders are meant, and not of files.
     """
 
     key: str
     path: str
     folder: str
-    before: str
-    after: str
+    name: str
     deeper: bool
 
     @classmethod
@@ -145,24 +144,19 @@ class _Pattern:
         above, slash, before = head.rpartition("/")
         after, deeper, _ = tail.partition("/")
         bare = above in ("s3:/", "s3:")
-        if not slash or bare or re.search(r"[*?\[{]", head) or re.search(r"[*?\[{]", after):
+        if not slash or bare or re.search(r"[*?\[{]", head + after):
             raise DataError(
                 f"{key} must have {MARK} below a folder or bucket and before any wildcard, got "
                 f"{masked(path)}; move it to the level to choose from"
             )
-        return cls(key, path, above or "/", before, after, bool(deeper) or folder)
+        # Hidden names and those that begin with an underscore do not stand for it.
+        name = rf"(?s){re.escape(before)}([^._].*){re.escape(after)}"
+        return cls(key, path, above or "/", name, bool(deeper) or folder)
 
     def names(self) -> set[str]:
-        """What stands for the placeholder; hidden names and those that begin with `_` do not."""
+        """What stands for the placeholder."""
         listed = storage.list_names(self.folder, folders=self.deeper)
-        inner = {
-            name[len(self.before) : len(name) - len(self.after)]
-            for name in listed
-            if len(name) > len(self.before) + len(self.after)
-            and name.startswith(self.before)
-            and name.endswith(self.after)
-        }
-        return {name for name in inner if not name.startswith((".", "_"))}
+        return {match[1] for one in listed if (match := re.fullmatch(self.name, one))}
 
     def holds(self, name: str) -> bool:
         """Whether the file is there, a file that fits the pattern, or a file in the folder."""
@@ -184,16 +178,14 @@ def _newest(patterns: list[_Pattern]) -> str:
                 "correct the path, or put data there"
             )
     if common := natural_order(set.intersection(*names_by_pattern.values())):
-        lacking: list[_Pattern] = []
         for name in reversed(common):
             # Data that are still being copied, or an empty folder, are no data.
-            absent = [pattern for pattern in patterns if not pattern.holds(name)]
-            if not absent:
+            if all(pattern.holds(name) for pattern in patterns):
                 return name
-            lacking = lacking or absent
+        lacking = next(pattern for pattern in patterns if not pattern.holds(common[-1]))
         raise DataError(
-            f"{lacking[0].key} must hold data for a name at {MARK}, got none for "
-            f"{printable(common[-1])!r}, the newest, at {masked(lacking[0].path)}; put them there"
+            f"{lacking.key} must hold data for a name at {MARK}, got none for "
+            f"{printable(common[-1])!r}, the newest, at {masked(lacking.path)}; put them there"
         )
     last = ", ".join(
         f"{printable(natural_order(names)[-1])!r} in {pattern.key}"

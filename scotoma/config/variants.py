@@ -20,22 +20,27 @@ MADE_ELSEWHERE = ("onnx", "predictions")  # kinds of variants that are taken in
 NAME_BYTES = 200  # of the 255 of a file's name
 WORDS = Says("begin with a letter or digit and hold only letters, digits, spaces, dots and dashes")
 Mode = Literal["dynamic", "dynamic-per-layer", "static"]
+ENDS: tuple[End, ...] = ("first", "last")
 Step = Literal["int8-dynamic", "int8-dynamic-per-layer", "int8-static", "float16"]
+
+
+Masks = Literal["shadow", "hard"]
+Scope = Literal["layer", "global"]
+End = Literal["first", "last"]
+Calibrator = Literal["minmax", "entropy", "percentile"]
 
 
 class Prune(Frozen):
     """Magnitude pruning during training, one variant a sparsity, and what is made of each."""
 
     prune: list[Annotated[float, Field(ge=0, lt=1)]] = Field(min_length=1)
-    masks: Literal["shadow", "hard"] = Field(
+    masks: Masks = Field(
         "shadow", description="shadow: masked weights may come back until the last update."
     )
-    scope: Literal["layer", "global"] = Field(
+    scope: Scope = Field(
         "layer", description="Whether each layer loses that share, or all of them together."
     )
-    exempt: list[Literal["first", "last"]] = Field(
-        default_factory=list, description="Layers that are not pruned."
-    )
+    exempt: list[End] = Field(default_factory=list, description="Layers that are not pruned.")
     then: list[Step] = Field(
         default_factory=list, description="Compressions of the pruned members."
     )
@@ -45,12 +50,26 @@ class Prune(Frozen):
     def _one_is_a_list_of_one(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
 
+    def variants(self) -> list[Variant]:
+        """One a sparsity, and what is made of it; what is not the default stands in its name."""
+        exempt = [end for end in ENDS if end in self.exempt]
+        marks = ["hard"] * (self.masks == "hard") + ["global"] * (self.scope == "global")
+        marks += [f"exempt-{'-'.join(exempt)}"] * bool(exempt)
+        pruned = [
+            Variant(
+                name="-".join([f"prune-{sparsity:g}", *marks]), kind="prune", sparsity=sparsity,
+                masks=self.masks, scope=self.scope, exempt=tuple(exempt),
+            )
+            for sparsity in self.prune
+        ]  # fmt: skip
+        return pruned + [_after(one, step) for one in pruned for step in self.then]
+
 
 class Int8(Frozen):
     """Post-training quantization of the dense members, one variant a mode."""
 
     int8: list[Mode] = Field(min_length=1)
-    calibrator: Literal["minmax", "entropy", "percentile"] = Field(
+    calibrator: Calibrator = Field(
         "minmax", description="static: how the ranges of activations are chosen."
     )
     percentile: float = Field(
@@ -77,11 +96,39 @@ class Int8(Frozen):
                 "calibration: group-balanced chooses them; keep one of them"
             )
 
+    def variants(self) -> list[Variant]:
+        """One a mode; what is not the default stands in its name."""
+        return [self._variant(mode) for mode in self.int8]
+
+    def _variant(self, mode: Mode) -> Variant:
+        static = mode == "static"
+        calibrator = self.calibrator if static else "minmax"
+        marks: list[str] = [] if calibrator == "minmax" else [calibrator]
+        if calibrator == "percentile" and self.percentile != 99.99:
+            marks.append(f"{self.percentile:g}")
+        if static and self.images != 100:
+            marks.append(f"{self.images}images")
+        if self.reduce_range:
+            marks.append("7bit")
+        balanced = self.calibration == "group-balanced"
+        protocol = ("group-balanced" if balanced else self.protocol) if static else "sound"
+        if protocol != "sound":
+            marks.append(protocol)
+        same = self.model_dump(include={"percentile", "images", "reduce_range"})
+        return Variant(
+            name="-".join(["int8", mode, *marks]), kind="int8", derived_from="dense", mode=mode,
+            bits=8, calibrator=calibrator, protocol=protocol, **same,
+        )  # fmt: skip
+
 
 class Float16(Frozen):
     """The dense members in half precision."""
 
     float16: Literal[True]
+
+    def variants(self) -> list[Variant]:
+        """The one."""
+        return [Variant(name="float16", kind="float16", derived_from="dense", bits=16)]
 
 
 def _short(name: str) -> str:
@@ -113,6 +160,13 @@ class External(Frozen):
                 f"paired variants have as many models as dense, got models: {self.models}; leave "
                 "out models, or paired"
             )
+
+    def variants(self) -> list[Variant]:
+        """One a name."""
+        kind = next(way for way in MADE_ELSEWHERE if way in type(self).model_fields)
+        same = {"bits": self.bits, "models": self.models, "kind": kind}
+        of = "dense" if self.paired else ""
+        return [Variant(name=name, derived_from=of, **same) for name in getattr(self, kind)]
 
 
 class Onnx(External):
@@ -173,13 +227,13 @@ class Variant(Frozen):
     derived_from: str = ""  # name of the variant whose members it is made of
     forked: bool = False  # one training up to the first mask update with the dense members
     sparsity: float = 0.0  # fraction of the conv and linear weights that are zero
-    masks: Literal["shadow", "hard"] = "shadow"
-    scope: Literal["layer", "global"] = "layer"
-    exempt: tuple[Literal["first", "last"], ...] = ()  # layers that are not pruned
-    mode: Literal["", "dynamic", "dynamic-per-layer", "static"] = ""
+    masks: Masks = "shadow"
+    scope: Scope = "layer"
+    exempt: tuple[End, ...] = ()  # layers that are not pruned
+    mode: Mode | Literal[""] = ""
     bits: int | None = 32  # of a weight; None of external models where it is not said
     models: int | None = None  # where they are not as many as dense ones
-    calibrator: Literal["minmax", "entropy", "percentile"] = "minmax"
+    calibrator: Calibrator = "minmax"
     percentile: float = 99.99  # share of the values that a range holds, %
     images: int = 100  # that choose the ranges of int8-static
     reduce_range: bool = False  # weights of 7 bits
@@ -214,27 +268,8 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
     >>> [variant.paired for variant in resolve(["dense", Prune(prune=[0.9])], forked=True)]
     [False, True]
     """
-    variants: list[Variant] = []
-    for entry in entries:
-        if entry == "dense":
-            variants.insert(0, Variant(name="dense", kind="dense"))
-        elif isinstance(entry, Prune):
-            pruned = [_pruned(entry, sparsity) for sparsity in entry.prune]
-            variants += pruned
-            variants += [_after(one, step) for one in pruned for step in entry.then]
-        elif isinstance(entry, Int8):
-            variants += [_int8(entry, mode) for mode in entry.int8]
-        elif isinstance(entry, Float16):
-            variants.append(Variant(name="float16", kind="float16", derived_from="dense", bits=16))
-        elif isinstance(entry, Onnx | Predicted):
-            of = "dense" if entry.paired else ""
-            names = entry.onnx if isinstance(entry, Onnx) else entry.predictions
-            kind: Literal["onnx", "predictions"]
-            kind = "onnx" if isinstance(entry, Onnx) else "predictions"
-            variants += [
-                Variant(name=name, kind=kind, derived_from=of, bits=entry.bits, models=entry.models)
-                for name in names
-            ]
+    variants = [Variant(name="dense", kind="dense")] * ("dense" in entries)
+    variants += [one for entry in entries if entry != "dense" for one in entry.variants()]
     if forked:
         of_pruning = {one.name for one in variants if one.kind == "prune"}
         variants = [
@@ -242,55 +277,6 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
             for one in variants
         ]
     return tuple(variants)
-
-
-def _pruned(entry: Prune, sparsity: float) -> Variant:
-    """A sparsity; what is not the default stands in its name."""
-    exempt = tuple(end for end in ("first", "last") if end in entry.exempt)
-    marks = {
-        "hard": entry.masks == "hard",
-        "global": entry.scope == "global",
-        f"exempt-{'-'.join(exempt)}": bool(exempt),
-    }
-    return Variant.model_validate(
-        {
-            "name": "-".join([f"prune-{sparsity:g}", *(mark for mark in marks if marks[mark])]),
-            "kind": "prune",
-            "sparsity": sparsity,
-            "masks": entry.masks,
-            "scope": entry.scope,
-            "exempt": exempt,
-        }
-    )
-
-
-def _int8(entry: Int8, mode: Mode) -> Variant:
-    """A mode of int8; what is not the default stands in its name."""
-    static = mode == "static"
-    calibrator = entry.calibrator if static else "minmax"
-    marks: list[str] = [] if calibrator == "minmax" else [calibrator]
-    if calibrator == "percentile" and entry.percentile != 99.99:
-        marks.append(f"{entry.percentile:g}")
-    if static and entry.images != 100:
-        marks.append(f"{entry.images}images")
-    if entry.reduce_range:
-        marks.append("7bit")
-    balanced = entry.calibration == "group-balanced"
-    protocol = ("group-balanced" if balanced else entry.protocol) if static else "sound"
-    if protocol != "sound":
-        marks.append(protocol)
-    return Variant(
-        name="-".join(["int8", mode, *marks]),
-        kind="int8",
-        derived_from="dense",
-        mode=mode,
-        bits=8,
-        calibrator=calibrator,
-        percentile=entry.percentile,
-        images=entry.images,
-        reduce_range=entry.reduce_range,
-        protocol=protocol,
-    )
 
 
 def _after(pruned: Variant, step: Step) -> Variant:

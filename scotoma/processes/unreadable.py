@@ -11,6 +11,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.processes.exhausted import exhausted
 
 # A damaged Parquet file may break what its reader takes for granted: that is a panic, and no
 # PolarsError.
@@ -18,12 +19,13 @@ UNREADABLE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 @contextmanager
-def readable(place: str | Path, way_out: str) -> Iterator[None]:
-    """Read a Parquet file in this block.
+def readable(place: str | Path, way_out: str, form: str = " as Parquet") -> Iterator[None]:
+    """Read a file in this block.
 
     Args:
         place: What messages call it.
         way_out: The end of the sentence.
+        form: What it should be; empty where it is not known.
 
     Raises:
         DataError: It cannot be read.
@@ -31,8 +33,10 @@ def readable(place: str | Path, way_out: str) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as error:
+        if exhausted(error):
+            raise
         raise DataError(
-            f"{printable(str(place))} cannot be read as Parquet ({reason(error)}); {way_out}"
+            f"{printable(str(place))} cannot be read{form} ({reason(error)}); {way_out}"
         ) from error
 
 

@@ -11,8 +11,7 @@ import gzip
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,13 @@ from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.processes import CrashedError, IsolatedProcess, MemoryLimitError
-from scotoma.processes.exhausted import exhausted
-from scotoma.processes.unreadable import UNREADABLE, reason
+from scotoma.processes.unreadable import readable
 from scotoma.storage.files import bytes_on_disk, open_regular
 
 # Of a table that no configuration names, for each byte on disk, beside what limits give: a cell of
 # CSV takes two bytes on disk and 16 in memory.
 MORE_BYTES, MORE_S = 20, 6e-7
+WRITE_AGAIN = "write the file again, with as many values in every row"
 SMALL_BYTES = 2**20  # of text
 SEPARATORS = (b",", b";", b"\t", b"|")
 SMALL_CELLS = 2**20  # in memory some 16 bytes each
@@ -60,7 +59,7 @@ def table_apart(
         DataError: Reading takes more memory or time, ends the process, or `read` refuses it.
     """
     if surely_small(path, called):
-        with _readable(called):
+        with readable(called, WRITE_AGAIN, ""):
             return read(*arguments).lazy().collect()
     with _one_call:
         left = read_apart(
@@ -157,23 +156,9 @@ def _leave(
     for before in folder.glob("*.arrow"):
         before.unlink()
     path = folder / f"{os.urandom(8).hex()}.arrow"
-    with _readable(called):
+    with readable(called, WRITE_AGAIN, ""):
         read(*arguments).lazy().sink_ipc(path)
     return str(path)
-
-
-@contextmanager
-def _readable(called: str) -> Iterator[None]:
-    """Refuse a file whose fault is found as its rows are read."""
-    try:
-        yield
-    except UNREADABLE as error:
-        if exhausted(error):
-            raise
-        raise DataError(
-            f"{printable(called)} cannot be read ({reason(error)}); write the file again, with as "
-            "many values in every row"
-        ) from error
 
 
 def surely_small(path: Path, called: str) -> bool:

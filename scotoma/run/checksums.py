@@ -14,7 +14,7 @@ from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
-from scotoma.storage.files import content_digest, file_digest, write_json
+from scotoma.storage.files import content_digest, file_digest, permitted, write_json
 
 CHECKSUMS = "checksums.json"
 # The lock belongs to no run; a log is written on by whatever comes next, this very command too.
@@ -145,13 +145,8 @@ def compare_checksums(run: Mirror) -> Verified:
 def _is(run: Mirror, name: str, digest: str) -> bool:
     """Whether a file has a checksum, by its content and not by what it is said to be."""
     place = run.place(run.root / name)
-    try:
-        with storage.at_hand(place, listed=True) as path:
-            return file_digest(path) == digest
-    except OSError as error:
-        raise DataError(
-            f"{place} cannot be read: {error.strerror}; check its permissions"
-        ) from error
+    with permitted(place), storage.at_hand(place, listed=True) as path:
+        return file_digest(path) == digest
 
 
 def _names(run: Mirror) -> list[str]:

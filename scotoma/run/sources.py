@@ -10,23 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run.mirror import Mirror
 from scotoma.storage import Stamp, StampedFiles, stamps
-from scotoma.storage.files import content_digest, file_digest, read_record, write_json
+from scotoma.storage.files import content_digest, file_digest, permitted, read_record, write_json
 
 SOURCES = "sources.json"
-
-
-class Entry(NamedTuple):
-    """One file: its size, what changes when it is written (empty: read it again), its digest."""
-
-    bytes: int
-    mark: str
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -34,11 +25,11 @@ class Sources:
     """Files that were read, by the key of the configuration's source that names them.
 
     Attributes:
-        files: Key, such as `images`, to name to entry.
+        files: Key, such as `images`, to name to its stamp, with its digest.
         remarks: Key to what else was seen there, such as images that no row names.
     """
 
-    files: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, Stamp]] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, *keys: str) -> str:
@@ -144,26 +135,21 @@ def write_sources(run: Mirror, sources: Sources) -> Path:
     return path
 
 
-def _entry(entry: Iterable[object]) -> Entry:
+def _entry(entry: Iterable[object]) -> Stamp:
     size, mark, digest = entry
-    return Entry(int(str(size)), str(mark), str(digest))
+    return Stamp(int(str(size)), str(mark), str(digest))
 
 
-def _examined(files: StampedFiles, known: Mapping[str, Entry]) -> dict[str, Entry]:
+def _examined(files: StampedFiles, known: Mapping[str, Stamp]) -> dict[str, Stamp]:
     seen = stamps(files)
     return {name: _read(files.place(name), one, known.get(name)) for name, one in seen.items()}
 
 
-def _read(place: str, stamp: Stamp, known: Entry | None) -> Entry:
-    """The entry of a file, which is read if it is of this machine and may be another."""
+def _read(place: str, stamp: Stamp, known: Stamp | None) -> Stamp:
+    """The stamp of a file with its digest, which is read if it may be another than it was."""
     if stamp.digest:
-        return Entry(stamp.bytes, stamp.mark, stamp.digest)
-    if known is not None and (known.bytes, known.mark) == (stamp.bytes, stamp.mark):
+        return stamp
+    if known is not None and stamp.mark and known[:2] == stamp[:2]:
         return known
-    try:
-        digest = file_digest(Path(place))
-    except OSError as error:
-        raise DataError(
-            f"{place} cannot be read: {error.strerror}; check its permissions"
-        ) from error
-    return Entry(stamp.bytes, stamp.mark if stamp.settled else "", digest)
+    with permitted(place):
+        return stamp._replace(digest=file_digest(Path(place)))

@@ -21,7 +21,7 @@ from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.recipe import Recipe
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.processes.unreadable import UNREADABLE
+from scotoma.processes.unreadable import readable
 from scotoma.processes.untrusted import read_apart, table_apart
 from scotoma.sources.contract import (
     FolderPlace,
@@ -290,11 +290,9 @@ def _local(uri: str, names: list[str]) -> Iterator[dict[str, Path]]:
 
 def _read(path: Path, called: str, wanted: Collection[str], images: bool) -> pl.LazyFrame:
     """Scan one file: `image`, `example_id` if it has one, wanted and plain columns."""
-    try:
+    with readable(called, "replace the file"):
         scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         schema = scan.collect_schema()
-    except UNREADABLE as error:
-        raise DataError(_unreadable(called, error)) from error
     column = next((name for name in IMAGES if _holds_images(schema.get(name))), None)
     if column is None:
         has = printable(", ".join(f"{name} ({kind})" for name, kind in schema.items()))[:300]
@@ -339,11 +337,6 @@ def _first(path: Path) -> pl.DataFrame:
     table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
     column = next(name for name in IMAGES if name in table.collect_schema())
     return table.select(column).head(1).collect()
-
-
-def _unreadable(called: str, error: BaseException) -> str:
-    reason = printable(" ".join(str(error).split()))[:200]
-    return f"{called} cannot be read as Parquet ({reason}); replace the file"
 
 
 def _class_names(path: Path) -> dict[str, tuple[str, ...]]:

@@ -147,6 +147,17 @@ def remove_partial(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+@contextmanager
+def permitted(
+    place: str, verb: str = "read", way_out: str = "check its permissions"
+) -> Iterator[None]:
+    """What the system refuses in this block, as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{place} cannot be {verb}: {error.strerror}; {way_out}") from error
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     with open_regular(path) as file:

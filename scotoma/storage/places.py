@@ -11,11 +11,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.storage.client import (
@@ -27,7 +27,7 @@ from scotoma.storage.client import (
     storage_sentences,
 )
 from scotoma.storage.credentials import masked
-from scotoma.storage.files import file_digest, open_regular, written
+from scotoma.storage.files import file_digest, open_regular, permitted, written
 
 CHUNK = 1 << 20  # bytes read at a time
 IN_PARTS = 8 << 20  # bytes from which on an object is sent in parts side by side
@@ -158,15 +158,10 @@ def list_names(uri: str, *, folders: bool) -> set[str]:
         DataError: The storage cannot be listed.
     """
     if not is_remote(uri):
-        try:
-            with os.scandir(uri) as entries:
-                return {one.name for one in entries if one.is_dir() == folders}
-        except (FileNotFoundError, NotADirectoryError):
-            return set()
-        except OSError as error:
-            raise DataError(
-                f"{uri} cannot be listed: {error.strerror}; check its permissions"
-            ) from error
+        absent = suppress(FileNotFoundError, NotADirectoryError)
+        with permitted(uri, "listed"), absent, os.scandir(uri) as entries:
+            return {one.name for one in entries if one.is_dir() == folders}
+        return set()
     kind, key = ("CommonPrefixes", "Prefix") if folders else ("Contents", "Key")
     return {name.rstrip("/") for name, _ in _listed(uri, kind, key, Delimiter="/")} - {""}
 
@@ -262,11 +257,8 @@ def read_bytes(uri: str, *, listed: bool = False) -> bytes:
         DataError: It is absent, cannot be read, or is not what its checksum says.
     """
     if not is_remote(uri):
-        try:
-            with open_regular(uri) as file:
-                return file.read()
-        except OSError as error:
-            raise DataError(f"{uri} cannot be read: {error.strerror}; correct the path") from error
+        with permitted(uri, way_out="correct the path"), open_regular(uri) as file:
+            return file.read()
     return _whole(uri, listed, lambda chunks: b"".join(chunks))
 
 
@@ -462,22 +454,20 @@ class StampedFiles:
         return join(self.root, name)
 
 
-@dataclass(frozen=True)
-class Stamp:
+class Stamp(NamedTuple):
     """What changes when a file is written.
 
     Attributes:
         bytes: Its size.
         mark: Of a file of this machine its times and its number, which a copy over it, a rename
-            and `touch` change; of an object its ETag.
+            and `touch` change, empty where another write now would give it the same; of an object
+            its ETag.
         digest: What a service says of the content: SHA-256, else `etag:...`; empty of a file.
-        settled: Whether another write now would give it another mark.
     """
 
     bytes: int
     mark: str
     digest: str = ""
-    settled: bool = True
 
 
 def stamps(files: StampedFiles) -> dict[str, Stamp]:
@@ -510,8 +500,9 @@ def _of_file(path: Path, now_ns: int) -> Stamp | None:
     if not S_ISREG(stat.st_mode):  # a pipe would be waited for
         return None
     written_ns = max(stat.st_mtime_ns, stat.st_ctime_ns)
-    mark = f"{stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
-    return Stamp(stat.st_size, mark, settled=now_ns - written_ns > SETTLED_NS)
+    settled = now_ns - written_ns > SETTLED_NS
+    mark = f"{stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}" if settled else ""
+    return Stamp(stat.st_size, mark)
 
 
 def _of_object(answer: Mapping[str, Any] | None) -> Stamp | None:
