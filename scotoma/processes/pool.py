@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
@@ -198,15 +198,13 @@ def _taken(workers: SimpleQueue[_Worker]) -> Iterator[_Worker]:
 class WorkerPool:
     """Processes of one thread each, started as they are needed; see `worker_pool`."""
 
-    def __init__(
-        self, workers: int, prepare: Callable[..., object] | None, arguments: tuple[Any, ...]
-    ) -> None:
-        self._threads = ThreadPoolExecutor(workers)  # each waits for one worker
-        self._idle: SimpleQueue[_Worker] = SimpleQueue()
+    def __init__(self, workers: int, first: tuple[Any, ...]) -> None:
+        self._threads = ThreadPoolExecutor(workers)
+        self._own = threading.local()  # each thread has one worker, and waits for it
         self._workers: list[_Worker] = []
         self._changing = threading.Lock()
         self._ended = False
-        self._first = (prepare, arguments)
+        self._first = first
 
     def submit(self, function: Callable[..., Result], *arguments: Any, task: str) -> Future[Result]:
         """Have an idle worker call a function.
@@ -224,26 +222,24 @@ class WorkerPool:
     def _call(
         self, function: Callable[..., Result], arguments: tuple[Any, ...], task: str
     ) -> Result:
+        worker = getattr(self._own, "worker", None)
         try:
-            worker = self._take()
+            worker = worker or self._begun()
             future = worker.executor.submit(_call_whole, _call_prepared, (function, arguments))
-            wait([future])
-            if not isinstance(future.exception(), BrokenProcessPool):
-                self._idle.put(worker)
             return future.result()  # type: ignore[no-any-return]  # what was pickled has no type
         except BrokenProcessPool as error:
+            self._own.worker = None
             raise worker_died(task) from error
 
-    def _take(self) -> _Worker:
-        try:
-            return self._idle.get_nowait()
-        except Empty:
-            worker = self._reuse() or _Worker.start()
+    def _begun(self) -> _Worker:
+        """A worker for this thread, with what is prepared in it."""
+        worker = self._reuse() or _Worker.start()
         with self._changing:
             self._workers.append(worker)
             if self._ended:
                 worker.kill()
         worker.executor.submit(_call_whole, _prepare, self._first).result()
+        self._own.worker = worker
         return worker
 
     def _reuse(self) -> _Worker | None:
@@ -265,13 +261,13 @@ class WorkerPool:
             for worker in self._workers if kill else ():
                 worker.kill()
         self._threads.shutdown(cancel_futures=True)
-        idle = [*_taken(self._idle)]
         for worker in self._workers:
-            if _kept is not None and worker in idle and not kill:
-                worker.executor.submit(_prepare, None, ())
-                _kept.put(worker)
-            else:
-                worker.executor.shutdown()
+            if _kept is not None and not kill:
+                with suppress(BrokenProcessPool):
+                    worker.executor.submit(_prepare, None, ())
+                    _kept.put(worker)
+                    continue
+            worker.executor.shutdown()
 
 
 @contextmanager
@@ -290,7 +286,7 @@ def worker_pool(
         The pool. What it has not begun is dropped when the block ends; what it has begun is ended
         if the block fails.
     """
-    pool = WorkerPool(workers, prepare, arguments)
+    pool = WorkerPool(workers, (prepare, arguments))
     try:
         yield pool
     except BaseException:
