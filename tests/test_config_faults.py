@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scotoma.config import Recipe, load_config, parse_config
-from scotoma.config.sheet import Sheet
+from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
 from tests.test_config import CONFIG, FOLDER, changed, refused
 
@@ -327,10 +327,22 @@ def test_an_infinite_number_is_refused() -> None:
 
 
 def test_of_a_merged_key_and_ones_own_the_own_one_counts_and_has_its_line() -> None:
-    sheet = Sheet.read("a: &a\n  x: 1\n  y: 2\nb:\n  <<: *a\n  x: 3\n", "gate.yaml")
-    assert sheet.values["b"] == {"x": 3, "y": 2}
-    refusal = sheet.refusal([(("b", "x"), "is odd"), (("b", "y"), "is even")])
-    assert str(refusal) == "gate.yaml:6 is odd; gate.yaml:3 is even"
+    text = """\
+rules:
+- &a
+  id: one
+  metric: cie_share_excess
+  max: 2
+- <<: *a
+  id: ''
+"""
+    with pytest.raises(ConfigError) as refusal:
+        parse_rules(text, "gate.yaml")
+    assert str(refusal.value) == (
+        "gate.yaml:5 rules.0.max must be less than 1.0, got 2; "
+        "gate.yaml:7 rules.1.id must not be empty, got ''; write what it is; "
+        "gate.yaml:5 rules.1.max must be less than 1.0, got 2"
+    )
 
 
 def test_a_key_that_stands_twice_is_refused_and_not_silently_overridden() -> None:

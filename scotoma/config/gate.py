@@ -23,7 +23,7 @@ from scotoma.config.gate_changes import (
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
 from scotoma.config.robustness import OTHER_PICTURES, PicturesRule, RobustnessRule
 from scotoma.config.shared import Frozen, Id, distinct
-from scotoma.config.sheet import Location, Sheet, file_text
+from scotoma.config.sheet import Location, checked, file_text
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 
@@ -308,9 +308,7 @@ def parse_rules(text: str, origin: str) -> GateRules:
     ...
     scotoma.errors.ConfigError: g.yaml:2 rules.0.max must be less than 1.0, got 1
     """
-    return Sheet.read(text, origin).checked(
-        GateRules, "the gate file", {"rules": METRICS}, _of_metrics
-    )
+    return checked(text, origin, GateRules, "the gate file", {"rules": METRICS}, _of_metrics)
 
 
 def _of_metrics(path: str, location: Location, fault: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from scotoma import storage
 from scotoma.config.model import Config
 from scotoma.config.newest import SCHEME
-from scotoma.config.sheet import Location, Sheet, file_text, shown_value
+from scotoma.config.sheet import Location, checked, file_text, shown_value
 from scotoma.config.variants import WAYS
 from scotoma.errors import ConfigError
 from scotoma.sources.registry import KINDS
@@ -131,7 +131,7 @@ def parse_config(text: str, origin: str) -> Config:
     ...
     scotoma.errors.ConfigError: a.yaml:2 population.models must be at least 1, got 0
     """
-    return Sheet.read(text, origin).checked(Config, "the configuration", BRANCHES, _of_variants)
+    return checked(text, origin, Config, "the configuration", BRANCHES, _of_variants)
 
 
 def _of_variants(path: str, location: Location, fault: dict[str, Any]) -> str:

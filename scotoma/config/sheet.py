@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -35,124 +35,123 @@ MOST_VALUES = 100_000  # of a file, anchors written out: a few lines can stand f
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a day stays text: a day that is none is then named with its line."""
+    """YAML in which a day stays text, so that one that is none is named with its line.
+
+    Attributes:
+        sizes: Values in each node, those of an anchor wherever it is named; of a loop, once.
+        doubled: Line and sentence of a key that stands twice, of which YAML itself keeps the last.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own name and type
         first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
         for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.sizes: dict[int, int] = {}
+        self.doubled = ""
 
-@dataclass(frozen=True)
-class Sheet:
-    """A file of keys and values.
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node, before merged keys (<<) are written out in it."""
+        node = super().compose_node(parent, index)
+        if isinstance(node, yaml.CollectionNode):
+            inner = node.value
+            if isinstance(node, yaml.MappingNode):
+                inner = [one for pair in node.value for one in pair]
+                keys = [key.value for key, _ in node.value]
+                for place, (key, _) in enumerate(node.value):
+                    if isinstance(key.value, str) and key.value in keys[:place]:
+                        line = key.start_mark.line + 1
+                        self.doubled = f"{line} {key.value} stands twice; keep one of them"
+            self.sizes[id(node)] = 1 + sum(self.sizes.get(id(one), 1) for one in inner)
+        return node
 
-    Attributes:
+
+def checked(
+    text: str,
+    origin: str,
+    model: type[Checked],
+    whole: str,
+    branches: Mapping[str, Collection[str]],
+    special: Callable[[str, Location, dict[str, Any]], str],
+) -> Checked:
+    r"""The content of a file as a model.
+
+    Args:
+        text: Of the file.
         origin: What messages call it.
-        tree: Its nodes, which know their lines.
-        values: Its content.
-        plain: The same as JSON, which the models check: there a fraction is no text.
+        model: What the file holds.
+        whole: What messages call all of it.
+        branches: Key to the names that pydantic gives to the branches of its values.
+        special: The sentence on a fault that only this file has; empty for others.
+
+    Raises:
+        ConfigError: It is not YAML, holds no keys or one of them twice, or breaks a rule; every
+            fault is named with its line.
+
+    >>> from scotoma.config.recipe import Recipe
+    >>> checked("crop: 1\ncrop: 2", "gate.yaml", Recipe, "the file", {}, lambda *_: "")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.ConfigError: gate.yaml:2 crop stands twice; keep one of them
     """
+    origin = printable(origin)
+    tree, plain = _read(text, origin)
+    try:
+        return model.model_validate_json(plain)
+    except ValidationError as error:
+        faults: list[tuple[Location, str]] = []
+        for found in error.errors():
+            location, tag = _in_file(found["loc"], branches)
+            fault: dict[str, Any] = {**found}
+            path = ".".join(map(str, location)) or whole
+            told = special(path, location, fault)
+            beside = _models_beside(model, location, tag) if location else []
+            if found["loc"][-1:] in (("str",), ("int",)):
+                shown = shown_value(fault["input"])
+                told = f"{path} should be text or a whole number, got {shown}"
+            if fault["type"] == "extra_forbidden":
+                keys = list(dict.fromkeys(key for one in beside for key in one.model_fields))
+                near = nearest(str(location[-1]), keys)
+                told = f"{path} is not a key here; known are {', '.join(keys)}{near}"
+            if not told:
+                says = (_pattern(one, str(location[-1])) for one in beside)
+                told = sentence(path, fault, next(filter(None, says), ""))
+            faults.append((location, told))
+        if any(place[:1] == ("source",) for place, _ in faults):  # which may name the variants
+            faults = [fault for fault in faults if fault[0] != ("variants",)]
+        sentences = [f"{origin}:{_line(tree, place)} {masked(told)}" for place, told in faults]
+        raise ConfigError(printable("; ".join(dict.fromkeys(sentences)))) from error
 
-    origin: str
-    tree: yaml.Node | None
-    values: dict[str, Any]
-    plain: str
 
-    @classmethod
-    def read(cls, text: str, origin: str) -> Sheet:
-        r"""Read the text of a file.
-
-        Raises:
-            ConfigError: It is not YAML, holds no keys, or one of them twice.
-
-        >>> Sheet.read("a: 1\na: 2", "gate.yaml")
-        Traceback (most recent call last):
-        ...
-        scotoma.errors.ConfigError: gate.yaml:2 a stands twice; keep one of them
-        """
-        origin = printable(origin)
-        try:
-            if len(text) > MOST_CHARACTERS:
-                raise ValueError(f"it has more than {MOST_CHARACTERS:,} characters")
-            loader = _Loader(text)
-            tree = loader.get_single_node()
-            if _written_out(tree, {}) > MOST_VALUES:
-                raise ValueError(f"its anchors stand for more than {MOST_VALUES:,} values")
-            doubled = _doubled_key(tree, set())  # before merged keys (<<) are written out
-            values = None if tree is None else loader.construct_document(tree)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            problem = " ".join(str(error).split())
-            raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
-        except (LookupError, TypeError, AttributeError) as error:  # of a value with a tag
-            problem = "a value is not of the type that its tag (!!) names"
-            raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
-        if not isinstance(values, dict):
-            raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
-        if doubled:
-            raise ConfigError(printable(f"{origin}:{doubled}"))
-        try:
-            plain = json.dumps(values, default=str)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(
-                f"{origin} must be a tree of words, numbers and lists: {error}; write keys as "
-                "words and leave out YAML anchors"
-            ) from error
-        return cls(origin, tree, values, plain)
-
-    def checked(
-        self,
-        model: type[Checked],
-        whole: str,
-        branches: Mapping[str, Collection[str]],
-        special: Callable[[str, Location, dict[str, Any]], str],
-    ) -> Checked:
-        """The content as a model.
-
-        Args:
-            model: What the file holds.
-            whole: What messages call all of it.
-            branches: Key to the names that pydantic gives to the branches of its values.
-            special: The sentence on a fault that only this file has; empty for others.
-
-        Raises:
-            ConfigError: It breaks a rule; every fault is named with its line.
-        """
-        try:
-            return model.model_validate_json(self.plain)
-        except ValidationError as error:
-            faults = []
-            for found in error.errors():
-                location, tag = _in_file(found["loc"], branches)
-                fault: dict[str, Any] = {**found}
-                path = ".".join(map(str, location)) or whole
-                told = special(path, location, fault)
-                beside = _models_beside(model, location, tag) if location else []
-                if found["loc"][-1:] in (("str",), ("int",)):
-                    shown = shown_value(fault["input"])
-                    told = f"{path} should be text or a whole number, got {shown}"
-                if fault["type"] == "extra_forbidden":
-                    keys = list(dict.fromkeys(key for one in beside for key in one.model_fields))
-                    near = nearest(str(location[-1]), keys)
-                    told = f"{path} is not a key here; known are {', '.join(keys)}{near}"
-                if not told:
-                    says = (_pattern(one, location[-1]) for one in beside)
-                    told = sentence(path, fault, next(filter(None, says), ""))
-                faults.append((location, told))
-            if any(place[:1] == ("source",) for place, _ in faults):  # which may name the variants
-                faults = [fault for fault in faults if fault[0] != ("variants",)]
-            raise self.refusal(faults) from error
-
-    def refusal(self, faults: Iterable[tuple[Location, str]]) -> ConfigError:
-        r"""What to raise: every fault, once, with its line.
-
-        >>> print(Sheet.read("a: 1\nb: 2", "gate.yaml").refusal([(("b",), "b must be odd")]))
-        gate.yaml:2 b must be odd
-        """
-        sentences = [
-            f"{self.origin}:{_line(self.tree, place)} {masked(fault)}" for place, fault in faults
-        ]
-        return ConfigError(printable("; ".join(dict.fromkeys(sentences))))
+def _read(text: str, origin: str) -> tuple[yaml.Node | None, str]:
+    """The nodes of a file, which know their lines; and its content as JSON, which models check."""
+    try:
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(f"it has more than {MOST_CHARACTERS:,} characters")
+        loader = _Loader(text)
+        tree = loader.get_single_node()
+        if loader.sizes.get(id(tree), 1) > MOST_VALUES:
+            raise ValueError(f"its anchors stand for more than {MOST_VALUES:,} values")
+        values = None if tree is None else loader.construct_document(tree)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
+    except (LookupError, TypeError, AttributeError) as error:  # of a value with a tag
+        problem = "a value is not of the type that its tag (!!) names"
+        raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
+    if loader.doubled:
+        raise ConfigError(printable(f"{origin}:{loader.doubled}"))
+    try:
+        return tree, json.dumps(values, default=str)  # in JSON a fraction is no text
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{origin} must be a tree of words, numbers and lists: {error}; write keys as "
+            "words and leave out YAML anchors"
+        ) from error
 
 
 def file_text(path: Path, kind: str) -> str:
@@ -233,15 +232,22 @@ def _models_beside(root: type[BaseModel], location: Location, tag: str) -> list[
     """
     models = [root]
     for part in location[:-1]:
-        annotations = [
-            model.model_fields[str(part)].annotation
-            if part in model.model_fields
-            else getattr(model, "__annotations__", {}).get("__pydantic_extra__")
-            for model in models
-        ]
-        inner = [one for annotation in annotations for one in _models_in(annotation)]
-        models = _told_by(tag, inner) or inner or models
+        inner = [one for model in models for one in _models_in(_annotation(model, str(part)))]
+        models = [one for one in inner if tag in _tags(one)] or inner or models
     return models
+
+
+def _annotation(model: type[BaseModel], key: str) -> Any:
+    """What a key may hold, with all that is said of it."""
+    if (field := model.model_fields.get(key)) is None:
+        return getattr(model, "__annotations__", {}).get("__pydantic_extra__")
+    return Annotated[(field.annotation, *field.metadata, None)]
+
+
+def _tags(model: type[BaseModel]) -> list[Any]:
+    """The values by which a model is told from others of its union."""
+    fields = model.model_fields
+    return [one for key in TAGS & fields.keys() for one in get_args(fields[key].annotation)]
 
 
 def _says(annotation: Any) -> str:
@@ -250,20 +256,16 @@ def _says(annotation: Any) -> str:
     return marks[0].words if marks else next(filter(None, map(_says, get_args(annotation))), "")
 
 
+def _pattern(model: type[BaseModel], key: str) -> str:
+    """What the pattern of a key stands for."""
+    return _says(_annotation(model, key)) if key in model.model_fields else ""
+
+
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     """The models that an annotation names."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [one for inner in get_args(annotation) for one in _models_in(inner)]
-
-
-def _pattern(model: type[BaseModel], key: str | int) -> str:
-    """What the pattern of a key stands for."""
-    field = model.model_fields.get(str(key))
-    if field is None:
-        return ""
-    marks = [one.words for one in field.metadata if isinstance(one, Says)]
-    return marks[0] if marks else _says(field.annotation)
 
 
 def _in_file(location: Location, branches: Mapping[str, Collection[str]]) -> tuple[Location, str]:
@@ -278,51 +280,6 @@ def _in_file(location: Location, branches: Mapping[str, Collection[str]]) -> tup
             key = part if isinstance(part, str) else key
         before = part
     return tuple(kept), tag
-
-
-def _told_by(tag: str, models: list[type[BaseModel]]) -> list[type[BaseModel]]:
-    """Those of some models that have a key whose values are told apart by a tag."""
-    return [
-        model
-        for model in models
-        if any(
-            tag in get_args(model.model_fields[key].annotation)
-            for key in TAGS & model.model_fields.keys()
-        )
-    ]
-
-
-def _written_out(node: yaml.Node | None, known: dict[int, int]) -> int:
-    """Values below a node, those of an anchor counted wherever it is named; of a loop, once."""
-    if not isinstance(node, yaml.CollectionNode):
-        return 1
-    if id(node) not in known:
-        known[id(node)] = 1
-        children = node.value
-        if isinstance(node, yaml.MappingNode):
-            children = [one for pair in node.value for one in pair]
-        known[id(node)] = 1 + sum(_written_out(child, known) for child in children)
-    return known[id(node)]
-
-
-def _doubled_key(node: yaml.Node | None, seen: set[int]) -> str:
-    """Line and sentence of the first key that stands twice; YAML itself keeps the last."""
-    if node is None or id(node) in seen:
-        return ""
-    seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
-        return next(filter(None, (_doubled_key(child, seen) for child in node.value)), "")
-    if not isinstance(node, yaml.MappingNode):
-        return ""
-    keys: set[str] = set()
-    for key, value in node.value:
-        if key.value in keys:
-            return f"{key.start_mark.line + 1} {key.value} stands twice; keep one of them"
-        if isinstance(key.value, str):
-            keys.add(key.value)
-        if doubled := _doubled_key(value, seen):
-            return doubled
-    return ""
 
 
 def _line(node: yaml.Node | None, location: Location) -> int:

@@ -268,7 +268,7 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
     >>> [variant.paired for variant in resolve(["dense", Prune(prune=[0.9])], forked=True)]
     [False, True]
     """
-    variants = [Variant(name="dense", kind="dense")] * ("dense" in entries)
+    variants = [Variant(name="dense", kind="dense")] * entries.count("dense")
     variants += [one for entry in entries if entry != "dense" for one in entry.variants()]
     if forked:
         of_pruning = {one.name for one in variants if one.kind == "prune"}

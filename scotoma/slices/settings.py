@@ -235,10 +235,10 @@ def parse_settings(text: str, origin: str) -> SearchFile:
     ...
     scotoma.errors.ConfigError: search.yaml:2 alpha must be less than 1.0, got 5
     """
-    from scotoma.config.sheet import Sheet
+    from scotoma.config.sheet import checked
 
-    return Sheet.read(text, origin).checked(
-        SearchFile, "the settings", {}, lambda key, _, fault: _of_choices(key, fault)
+    return checked(
+        text, origin, SearchFile, "the settings", {}, lambda key, _, fault: _of_choices(key, fault)
     )
 
 
