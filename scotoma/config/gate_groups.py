@@ -61,14 +61,10 @@ no classes; ask for mean_score
     """
     for rule in rules.rules:
         if isinstance(rule, ScoreRule) is not scored:
-            has, way = (
-                ("scores and no classes", "mean_score")
-                if scored
-                else ("classes and no scores", "error, fpr or fnr")
-            )
+            has = "classes and no scores; ask for error, fpr or fnr"
+            has = "scores and no classes; ask for mean_score" if scored else has
             raise DataError(
-                f"rule {printable(rule.id)!r} asks for {rule.metric}, and the examples have {has}; "
-                f"ask for {way}"
+                f"rule {printable(rule.id)!r} asks for {rule.metric}, and the examples have {has}"
             )
 
 
@@ -92,16 +88,12 @@ def refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:
     """
     groups = set(keys)
     attributes = {attribute for key in groups for attribute, _ in parse_group_key(key)}
-    chosen = [rule for rule in rules.rules if isinstance(rule, ChangeRule | ScoreRule)]
     named = [("must", name, groups | attributes) for name in rules.must]
     named += [
-        (f"attributes of rule {r.id}", name, attributes)
-        for r in rules.rules
-        if isinstance(r, ChangeRule | LevelRule | ScoreRule)
-        for name in r.attributes or ()
-    ]
-    named += [
-        (f"exclude of rule {rule.id}", name, groups) for rule in chosen for name in rule.exclude
+        (f"{key} of rule {rule.id}", name, known)
+        for key, known in (("attributes", attributes), ("exclude", groups))
+        for rule in rules.rules
+        for name in getattr(rule, key, None) or ()
     ]
     named += [
         (f"group of the waiver of rule {waiver.rule}", waiver.group, groups)

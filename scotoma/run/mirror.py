@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from scotoma import storage
 from scotoma.errors import ConfigError
@@ -24,60 +24,16 @@ from scotoma.storage.files import file_digest
 ETAGS = ".etags"  # of the local copy: a line for each object that was sent, fetched or asked about
 
 
-class Listing:
+class Listing(NamedTuple):
     """The objects of a run at one moment.
 
     Attributes:
         etags: Name below the run to its ETag; empty where this process has just sent it in parts.
+        sha256: That of each name and ETag which is known.
     """
 
-    def __init__(self, root: Path, uri: str) -> None:
-        """List a run.
-
-        Args:
-            root: The local copy, which remembers ETags.
-            uri: `s3://BUCKET/PREFIX`.
-
-        Raises:
-            DataError: The storage cannot be listed.
-        """
-        self.etags = storage.list_etags(uri)
-        self._sha256 = _remembered(root)
-
-    def sha256(self, name: str) -> str | None:
-        """SHA-256 of an object; None where its ETag is not known."""
-        return self._sha256.get((name, self.etags.get(name, "")))
-
-    def add(self, name: str, etag: str, sha256: str) -> None:
-        """Note what this process has sent, or asked about."""
-        self.etags[name] = etag
-        self._sha256[name, etag] = sha256
-
-
-def remember_etag(root: Path, name: str, etag: str, sha256: str) -> None:
-    """Keep the SHA-256 that goes with an ETag, for the next process.
-
-    Args:
-        root: The local copy; without one there is nothing to remember.
-        name: Of the object, below the run.
-        etag: What changes when its content does; nothing is kept where it is empty.
-        sha256: Of its content, hexadecimal.
-    """
-    if etag and root.is_dir():
-        with (root / ETAGS).open("a", encoding="utf-8") as file:  # processes append side by side
-            file.write(json.dumps([name, etag, sha256]) + "\n")
-
-
-def _remembered(root: Path) -> dict[tuple[str, str], str]:
-    """SHA-256 of each name and ETag; a line that a kill has cut is passed over."""
-    known = {}
-    path = root / ETAGS
-    lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            name, etag, sha256 = json.loads(line)
-            known[name, etag] = sha256
-    return known
+    etags: dict[str, str]
+    sha256: dict[tuple[str, str], str]
 
 
 CONNECTIONS = 16
@@ -146,7 +102,7 @@ class Mirror:
         """Where a file of the folder lies: in object storage, or here."""
         if not self.uri:
             return str(path)
-        return storage.join(self.uri, path.relative_to(self.root).as_posix())
+        return storage.join(self.uri, self._name(path))
 
     @contextmanager
     def listed(self) -> Iterator[None]:
@@ -161,7 +117,7 @@ class Mirror:
         if not self.uri or self in _LISTINGS:
             yield
             return
-        _LISTINGS[self] = Listing(self.root, self.uri)
+        _LISTINGS[self] = Listing(storage.list_etags(self.uri), self._remembered())
         try:
             yield
         finally:
@@ -246,8 +202,7 @@ class Mirror:
         """
         path.unlink(missing_ok=True)
         listing = _LISTINGS.get(self)
-        name = path.relative_to(self.root).as_posix()
-        if self.uri and (listing is None or listing.etags.pop(name, None) is not None):
+        if self.uri and (listing is None or listing.etags.pop(self._name(path), None) is not None):
             storage.remove(self.place(path))
 
     def _each(self, call: Callable[[Path], _T], paths: Iterable[Path]) -> list[_T]:
@@ -261,11 +216,11 @@ class Mirror:
         """Whether there is an object, and its SHA-256 where that is known without reading it."""
         if not self.uri:
             return False, None
-        name, listing = path.relative_to(self.root).as_posix(), _LISTINGS.get(self)
+        name, listing = self._name(path), _LISTINGS.get(self)
         if listing is not None:
-            if name not in listing.etags:
+            if (etag := listing.etags.get(name)) is None:
                 return False, None
-            if sha256 := listing.sha256(name):
+            if sha256 := listing.sha256.get((name, etag)):
                 return True, sha256
         stored = storage.inspect(self.place(path))
         if stored is None:
@@ -286,20 +241,35 @@ class Mirror:
         there, sha256 = self._stored(path)
         if there and not (path.is_file() and file_digest(path) == sha256):
             storage.download(self.place(path), path, listed=True)
-            listing, name = _LISTINGS.get(self), path.relative_to(self.root).as_posix()
+            listing, name = _LISTINGS.get(self), self._name(path)
             if sha256 is None and listing is not None:  # put there by another program
                 self._note(name, listing.etags[name], file_digest(path))
 
     def _publish(self, path: Path) -> None:
         if self._stored(path)[1] != file_digest(path):
             sent = storage.upload(path, self.place(path))
-            self._note(path.relative_to(self.root).as_posix(), sent.etag, str(sent.sha256))
+            self._note(self._name(path), sent.etag, str(sent.sha256))
 
     def _note(self, name: str, etag: str, sha256: str) -> None:
         """Know an object again by its ETag, now and in the next process."""
         if (listing := _LISTINGS.get(self)) is not None:
-            listing.add(name, etag, sha256)
-        remember_etag(self.root, name, etag, sha256)
+            listing.etags[name] = etag
+            listing.sha256[name, etag] = sha256
+        if etag and self.root.is_dir():
+            with (self.root / ETAGS).open("a", encoding="utf-8") as file:  # by many side by side
+                file.write(json.dumps([name, etag, sha256]) + "\n")
+
+    def _remembered(self) -> dict[tuple[str, str], str]:
+        """SHA-256 of each name and ETag; a line that a kill has cut is passed over."""
+        known, path = {}, self.root / ETAGS
+        for line in path.read_text("utf-8", "replace").splitlines() if path.exists() else ():
+            with contextlib.suppress(ValueError):
+                name, etag, sha256 = json.loads(line)
+                known[name, etag] = sha256
+        return known
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
 
 
 _LISTINGS: dict[Mirror, Listing] = {}  # those of the blocks that this process is in

@@ -116,7 +116,7 @@ def step_logs(place: str) -> list[StepLog]:
     Raises:
         DataError: The place cannot be listed.
     """
-    return sorted(_named(storage.list_names(storage.join(place, FOLDER), folders=False)))
+    return sorted(_listed(place))
 
 
 def tries_of(place: str, known: dict[tuple[StepLog, str], Try]) -> list[Try]:
@@ -130,11 +130,7 @@ def tries_of(place: str, known: dict[tuple[StepLog, str], Try]) -> list[Try]:
     Raises:
         DataError: The place cannot be listed, or a log cannot be read.
     """
-    if storage.is_remote(place):
-        etags = storage.list_etags(storage.join(place, FOLDER))
-        logs = {log: etags[log.name.removeprefix(f"{FOLDER}/")] for log in _named(etags)}
-    else:
-        logs = dict.fromkeys(step_logs(place), "")
+    logs = _listed(place)
     new = [(log, etag) for log, etag in logs.items() if not etag or (log, etag) not in known]
     if new:
         with ThreadPoolExecutor(min(READERS, len(new))) as pool:
@@ -148,9 +144,16 @@ def last_tries(tries: Iterable[Try]) -> list[Try]:
     return list({(one.log.step, one.log.shard): one for one in tries}.values())
 
 
-def _named(names: Iterable[str]) -> list[StepLog]:
-    matches = (re.fullmatch(r"([a-z_-]+)\.(\d+)\.(\d+)\.log", name) for name in names)
-    return [StepLog(m[1], int(m[2]), int(m[3])) for m in matches if m]
+def _listed(place: str) -> dict[StepLog, str]:
+    """The logs of a run, with their ETags in object storage."""
+    folder, remote = storage.join(place, FOLDER), storage.is_remote(place)
+    names = () if remote else storage.list_names(folder, folders=False)
+    etags = storage.list_etags(folder) if remote else dict.fromkeys(names, "")
+    return {
+        StepLog(m[1], int(m[2]), int(m[3])): etag
+        for name, etag in etags.items()
+        if (m := re.fullmatch(r"([a-z_-]+)\.(\d+)\.(\d+)\.log", name))
+    }
 
 
 @contextlib.contextmanager
