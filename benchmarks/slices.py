@@ -30,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.slices import Encoded, SearchSettings, SliceReport, encode, find_slices
-from scotoma.slices.search.findings import Key, flag_rows
+from scotoma.slices.search.sweep import Key, flag_rows
 
 PARTS = ("speed", "large", "planted", "shuffled", "scaling")
 LARGE_ROWS, LARGE_FEATURES = 47_655, 65  # "safe driving" of Liu et al. 2022, Table 2

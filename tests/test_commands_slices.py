@@ -298,7 +298,7 @@ def test_the_options_of_autoslicer_reach_the_search(name, table):
     )  # fmt: skip
     found = measured("slices", table, *ERRORS, "--protocol", "published", *asked)
     assert found["settings"] == report.settings
-    assert (found["nonempty"], found["tested"]) == (report.nonempty, report.tested)
+    assert (found["nonempty"], found["tested"]) == (report.hits.nonempty, report.tested)
     assert [one["p"] for one in found["slices"]] == [one.p for one in report.slices]
 
 

@@ -216,24 +216,24 @@ def test_searches_are_those_of_the_paper_and_count_what_they_computed() -> None:
         for chosen in [(0,), (1,), (2,), (3,), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3),
                        (0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
     )  # fmt: skip
-    assert batch.nonempty == occupied
-    assert batch.proposed == 4 * 9 + 6 * 81 + 4 * 729
-    assert iterative.nonempty < batch.nonempty
+    assert batch.hits.nonempty == occupied
+    assert batch.hits.proposed == 4 * 9 + 6 * 81 + 4 * 729
+    assert iterative.hits.nonempty < batch.hits.nonempty
     assert iterative.slice_count == batch.slice_count  # under shared draws
     assert batch.null.permutations == autoslicer.SHUFFLES
     for name, one in [*searches.strategies.items(), *searches.orders.items()]:
         assert name in searches.seconds
         if one.iterations:
-            assert sum(past.nonempty for past in one.iterations) == one.nonempty
-            assert sum(past.candidates for past in one.iterations) == one.proposed
+            assert sum(past.nonempty for past in one.iterations) == one.hits.nonempty
+            assert sum(past.candidates for past in one.iterations) == one.hits.proposed
             assert one.iterations[-1].significant == one.slice_count
-    assert searches.orders["p-value"].nonempty != searches.orders["random"].nonempty
+    assert searches.orders["p-value"].hits.nonempty != searches.orders["random"].hits.nonempty
     first = searches.strategies["priority 4"]
     again = find_slices(
         table, errors, protocol="published", mode="priority", permutations=0,
-        budget=round(0.6 * batch.nonempty / 5), limit=1,
+        budget=round(0.6 * batch.hits.nonempty / 5), limit=1,
     )  # fmt: skip
-    assert (first.slice_count, first.nonempty) == (again.slice_count, again.nonempty)
+    assert (first.slice_count, first.hits.nonempty) == (again.slice_count, again.hits.nonempty)
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -52,8 +52,7 @@ def slices(options: SlicesOptions) -> Answer:
     from scotoma.progress import bars
     from scotoma.slices.found_section import found_slices
     from scotoma.slices.settings import load_settings
-    from scotoma.slices.table import SlicesQuestion
-    from scotoma.slices.table_search import asked_settings, slices_of_table
+    from scotoma.slices.table import SlicesQuestion, asked_settings, slices_of_table
 
     file, name = load_settings(options.settings), Path(options.table).name
     question = SlicesQuestion(

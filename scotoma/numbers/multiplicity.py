@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.numbers.inputs import floats
+from scotoma.numbers.inputs import Floats, floats
 
-Correction = Literal["holm", "bh", "none"]
+Correction = Literal["bh", "by", "holm", "bonferroni", "none"]
 
 
-def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def holm(p: npt.ArrayLike) -> Floats:
     """P-values adjusted so that the chance of any false alarm in the family stays bounded.
 
     Args:
@@ -21,7 +21,7 @@ def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
             towards the size of the family.
 
     Returns:
-        Adjusted p-values in the order of `p_values`, fractions in [0, 1], nan where p is nan.
+        Adjusted p-values in the order of `p`, fractions in [0, 1], nan where p is nan.
 
     Raises:
         DataError: A p-value lies outside [0, 1].
@@ -32,10 +32,10 @@ def holm(p: npt.ArrayLike) -> npt.NDArray[np.float64]:
     >>> holm([0.01, 0.04, 0.03, float("nan")])
     array([0.03, 0.06, 0.06,  nan])
     """
-    return np.minimum(_adjusted(p, "holm")[1], 1.0)
+    return adjust(p, "holm")
 
 
-def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDArray[np.float64]:
+def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> Floats:
     """P-values adjusted so that the expected share of false alarms among alarms stays bounded.
 
     Args:
@@ -44,7 +44,7 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
         dependence: True for Benjamini-Yekutieli, valid under any dependence.
 
     Returns:
-        Adjusted p-values in the order of `p_values`, fractions in [0, 1], nan where p is nan.
+        Adjusted p-values in the order of `p`, fractions in [0, 1], nan where p is nan.
 
     Raises:
         DataError: A p-value lies outside [0, 1].
@@ -57,10 +57,28 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
     array([0.03, 0.04, 0.04,  nan])
     """
     # scipy.stats has this, and takes half a second of processor time to import.
-    return np.minimum(_adjusted(p, "bh", dependence=dependence)[1], 1.0)
+    return adjust(p, "by" if dependence else "bh")
 
 
-def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64]:
+def adjust(p: npt.ArrayLike, correct: Correction, tested: int | None = None) -> Floats:
+    """Adjust the p-values of a family, or the smallest of them.
+
+    Args:
+        p: As for `holm`, or the smallest of the family in any order: every one up to some bound.
+        correct: `holm`, `bh` Benjamini-Hochberg, `by` Benjamini-Yekutieli, `bonferroni`, `none`.
+        tested: Size of the whole family, at least M; None where `p` is the whole family.
+
+    Returns:
+        Adjusted p-values in the order of `p`, exact up to the bound; beyond it they may be too
+        large, never too small.
+
+    >>> adjust([0.01, 0.001], "bh", 10), adjust([0.01, 0.001], "holm", 10)
+    (array([0.05, 0.01]), array([0.09, 0.01]))
+    """
+    return np.minimum(_adjusted(p, correct, tested)[1], 1.0)
+
+
+def multipliers(p: npt.ArrayLike, correct: Correction) -> Floats:
     """Compute what each p-value is multiplied with when it is adjusted, before it is cut at 1.
 
     An interval at level 1 - alpha/multiplier then lies beyond a margin where the adjusted p-value
@@ -68,7 +86,7 @@ def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64
 
     Args:
         p: As for `holm`.
-        correct: `holm`, `bh` (Benjamini-Hochberg) or `none`.
+        correct: As for `adjust`.
 
     Returns:
         Numbers of at least 1, shape (M,), nan where p is nan.
@@ -82,34 +100,27 @@ def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64
 
 
 def _adjusted(
-    p: npt.ArrayLike, correct: Correction, *, dependence: bool = False
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    p: npt.ArrayLike, correct: Correction, family: int | None = None
+) -> tuple[Floats, Floats, Floats]:
     """P-values, the same adjusted and not cut at 1, and what the own rank of each multiplies by."""
-    values, tested = _tested(p)
-    places = np.flatnonzero(tested)
+    values = np.atleast_1d(floats(p, "p-values"))
+    places = np.flatnonzero(~np.isnan(values))
     order = places[np.argsort(values[places], kind="stable")]
-    size, ranked = order.size, values[order]
-    if correct == "holm":
-        factors = np.arange(size, 0, -1.0)
-        steps = np.maximum.accumulate(ranked * factors)
-    elif correct == "bh":
-        ranks = np.arange(1, size + 1)
-        factors = (size / ranks) * ((1 / ranks).sum() if dependence else 1)
+    ranked, ranks = values[order], np.arange(1, order.size + 1)
+    if not ((ranked >= 0) & (ranked <= 1)).all():
+        outside = values[(values < 0) | (values > 1)][0]
+        raise DataError(
+            f"p-values must be fractions in [0, 1], got {outside:g}: pass nan for what was not "
+            "tested"
+        )
+    size = order.size if family is None else family
+    if correct in ("bh", "by"):
+        factors = (size / ranks) * ((1 / np.arange(1, size + 1)).sum() if correct == "by" else 1)
         steps = np.minimum.accumulate((ranked * factors)[::-1])[::-1]
     else:
-        factors, steps = np.ones(size), ranked
+        factors = np.full(order.size, 1.0 if correct == "none" else size)
+        factors -= (ranks - 1) * (correct == "holm")
+        steps = np.maximum.accumulate(ranked * factors)
     adjusted, own = np.full((2, *values.shape), np.nan)
     adjusted[order], own[order] = steps, factors
     return values, adjusted, own
-
-
-def _tested(p: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    values = np.atleast_1d(floats(p, "p-values"))
-    tested = ~np.isnan(values)
-    outside = tested & ~((values >= 0) & (values <= 1))
-    if outside.any():
-        raise DataError(
-            f"p-values must be fractions in [0, 1], got {values[outside][0]:g}: "
-            "pass nan for what was not tested"
-        )
-    return values, tested

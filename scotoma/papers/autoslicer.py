@@ -107,7 +107,7 @@ def search_as_published(
         "batch": search("batch", mode="batch", permutations=SHUFFLES),
         "iterative": search("iterative", mode="iterative"),
     }
-    computed = strategies["batch"].nonempty
+    computed = strategies["batch"].hits.nonempty
     for name, share in CONFIGS.items():
         budget = max(1, round(share * computed / ITERATIONS))
         strategies[name] = search(name, mode="priority", budget=budget, iterations=ITERATIONS)
@@ -119,7 +119,7 @@ def search_as_published(
 def _strategies(searches: Searches, notes: list[str], sound: str) -> Section:
     """Tables 1 and 3."""
     rows = [
-        (name, one.slice_count, one.nonempty, searches.seconds[name], _share(one))
+        (name, one.slice_count, one.hits.nonempty, searches.seconds[name], _share(one))
         for name, one in searches.strategies.items()
     ]
     batch = searches.strategies["batch"]
@@ -190,7 +190,7 @@ def _nonempty(strategies: Mapping[str, SliceReport]) -> Section:
 
 
 def _share(report: SliceReport) -> float | None:
-    return 100 * report.nonempty / report.proposed if report.proposed else None
+    return 100 * report.hits.nonempty / report.hits.proposed if report.hits.proposed else None
 
 
 def _until(report: SliceReport, wanted: float) -> str:

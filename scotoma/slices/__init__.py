@@ -7,14 +7,12 @@ population, is significantly worse, and prints beside them what the same search 
 from __future__ import annotations
 
 from scotoma.slices.find import find_slices
-from scotoma.slices.null import Null
-from scotoma.slices.report import Slice, SliceReport
-from scotoma.slices.search.coding import Predicate
-from scotoma.slices.search.findings import SliceTestResult
+from scotoma.slices.hashing import poisson_weights
+from scotoma.slices.report import Null, Slice, SliceReport
 from scotoma.slices.search.lattice import feature_subsets
-from scotoma.slices.search.predicates import Encoded, encode
+from scotoma.slices.search.predicates import Encoded, Predicate, encode
+from scotoma.slices.search.sweep import SliceTestResult
 from scotoma.slices.settings import SearchSettings
-from scotoma.slices.weights import poisson_weights
 
 __all__ = [
     "Encoded",

@@ -13,18 +13,15 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.processes.machine import cores
 from scotoma.slices.judging.choose import Judge, evidence_of
-from scotoma.slices.notes import harm_everywhere, leaks
-from scotoma.slices.null import Null, ProgressCallback
 from scotoma.slices.outcomes import prepare_outcome
-from scotoma.slices.report import SliceReport
-from scotoma.slices.search.findings import key_of
+from scotoma.slices.report import Null, ProgressCallback, Slice, SliceReport
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
-from scotoma.slices.search.strategies import SearchPlan, search_in_memory, split
-from scotoma.slices.search.sweep import Budget, Hits, join_hits, sweep
+from scotoma.slices.search.strategies import TableInMemory, split
+from scotoma.slices.search.sweep import Budget, Hits, join_hits, key_of, sweep
 from scotoma.slices.settings import SearchSettings
-from scotoma.slices.view import View
+from scotoma.slices.view import View, harm_everywhere, leaks
 
 POINTS = 2_000  # combinations that the lattice view shows
 THREADS_PAY = 3 * 10**7  # rows times sets of features: for fewer, threads only wait for each other
@@ -92,33 +89,33 @@ def find_slices(
     evidence = evidence_of(prepared, cluster_ids, asked)
     possible = candidates(own, asked.max_cross)
     asked.check_space(possible)
-    plan = SearchPlan(
-        asked, _per_iteration(asked, possible), _budget(own, evidence, asked, codes is not None)
-    )
-    halves = split(cluster_ids, asked.seed)
-    findings, hits, visits = search_in_memory(own, evidence, plan, halves)
+    if asked.mode == "priority" and asked.budget is None:
+        large = possible > asked.max_candidates
+        proposed = WITHOUT_BATCH if large else max(1, round(SHARE * possible))
+        asked = asked.model_copy(update={"budget": proposed})
+    table = TableInMemory(
+        encoded=own, asked=asked, evidence=evidence, halves=split(cluster_ids, asked.seed),
+        budget=_budget(own, evidence, asked, codes is not None),
+    )  # fmt: skip
+    findings, hits, visits = table.visit()
     shuffles = np.random.default_rng([asked.seed % 2**63, 2])
 
     def count(number: int) -> int:
-        return len(search_in_memory(own, evidence.shuffled(shuffles), plan, halves)[0])
+        return len(replace(table, evidence=evidence.shuffled(shuffles)).visit()[0])
 
     null = Null.of(count, asked.permutations, progress)
     compared = told["reference"] == "baseline"
-    view = View(encoded, prepared, evidence, names, asked.level, halves, compared)
-    priority = asked.mode == "priority"
+    view = View(encoded, prepared, evidence, names, asked.level, table.halves, compared)
     facts = {
         "examples": total, "at_risk": int(prepared.rows.size), "members": prepared.model.members,
         "baseline_members": prepared.baseline.members if prepared.baseline else 0,
-        "budget": plan.candidates if priority else None,
-        "iterations": asked.iterations if priority else None,
-        "order": asked.order if priority else None,
         "clusters": None if codes is None else int(codes.max(initial=-1)) + 1,
     }  # fmt: skip
-    return SliceReport.of(
-        findings, hits, view, limit=asked.limit, null=null, candidates=possible,
-        settings=told | facts,
+    return SliceReport(
+        tuple(Slice(**vars(one), view=view) for one in findings[: asked.limit]), len(findings),
+        null, possible, hits, asked.as_dict(baseline=baseline is not None) | facts,
         notes=(*encoded.notes, *leaks(own, prepared, labels), *harm_everywhere(view, told)),
-        lattice_of=partial(_lattice, own, evidence, plan, hits), iterations=visits,
+        view=view, lattice_of=partial(_lattice, table, hits), iterations=visits,
     )  # fmt: skip
 
 
@@ -149,31 +146,22 @@ def _names(values: npt.ArrayLike, argument: str, total: int) -> npt.NDArray[np.g
     return names
 
 
-def _lattice(
-    encoded: Encoded, evidence: Judge, plan: SearchPlan, hits: Hits, reported: set[str]
-) -> pl.DataFrame:
+def _lattice(table: TableInMemory, hits: Hits, reported: set[str]) -> pl.DataFrame:
     """Collect all single predicates, and the combinations with the smallest p-values."""
-    single = sweep(encoded, evidence, 1, plan.asked.min_size, 1.0, plan.budget)
-    if plan.asked.mode == "cover":
-        asked = plan.asked
-        hits = sweep(encoded, evidence, asked.max_cross, asked.min_size, asked.alpha, plan.budget)
+    encoded, rows = table.encoded, table.evidence.rows
+    single = sweep(encoded, table.evidence, 1, table.asked.min_size, 1.0, table.budget)
+    if table.asked.mode == "cover":
+        hits = table.look(None, ())
     combined = hits.take(hits.cross > 1)
     combined = combined.take(np.argsort(combined.p, kind="stable")[:POINTS])
     points = join_hits([single, combined])
     keys = [key_of(encoded, points, place) for place in range(points.p.size)]
     text = tuple(" and ".join(one.text for one in encoded.predicates_of(key)) for key in keys)
     columns = {name: getattr(points, name) for name in ("cross", "size", "effect", "p")}
-    table = pl.DataFrame({"text": text, **columns})
-    return table.select(
-        "text", "cross", "size", support=pl.col("size") / max(evidence.rows, 1),
+    return pl.DataFrame({"text": text, **columns}).select(
+        "text", "cross", "size", support=pl.col("size") / max(rows, 1),
         effect="effect", p="p", reported=pl.col("text").is_in(sorted(reported)),
     )  # fmt: skip
-
-
-def _per_iteration(asked: SearchSettings, possible: int) -> int:
-    if asked.budget is not None:
-        return asked.budget
-    return WITHOUT_BATCH if possible > asked.max_candidates else max(1, round(SHARE * possible))
 
 
 def _budget(encoded: Encoded, evidence: Judge, asked: SearchSettings, shared: bool) -> Budget:

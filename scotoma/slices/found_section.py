@@ -9,7 +9,7 @@ from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
 from scotoma.slices.outcomes import SLICE_METRICS
 from scotoma.slices.report import Slice, SliceReport
-from scotoma.slices.search.cover import half_size
+from scotoma.slices.search.strategies import half_size
 
 EFFECTS = {
     ("rest", False): "{inside} minus that of all other examples",

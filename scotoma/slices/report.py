@@ -13,59 +13,116 @@ import polars as pl
 
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Flags
-from scotoma.slices.null import Null
-from scotoma.slices.search.coding import Predicate
-from scotoma.slices.search.findings import SliceFinding, SliceTestResult
+from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.priority import Iteration
-from scotoma.slices.search.sweep import Hits
+from scotoma.slices.search.sweep import Hits, SliceFinding
 from scotoma.slices.view import Description, SliceEstimates
 
+ProgressCallback = Callable[[int, int], None]
 
-@dataclass(frozen=True, eq=False)
-class Slice:
-    """A slice that a search reports.
+
+@dataclass(frozen=True)
+class Null:
+    """The number of slices that the same search reports on shuffled outcomes.
+
+    Attributes:
+        counts: Slices that each search of shuffled outcomes reports.
+    """
+
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, count: Callable[[int], int], permutations: int, progress: ProgressCallback | None
+    ) -> Null:
+        """Repeat a search on shuffled outcomes.
+
+        Args:
+            count: Counts the slices of one search, by the number of its permutation.
+            permutations: Number of permutations.
+            progress: Called after each search with how many are done and how many there are: the
+                search itself, which is done, and one a permutation.
+        """
+        counts: list[int] = []
+        for number in range(permutations + 1):
+            if number:
+                counts.append(count(number - 1))
+            if progress is not None:
+                progress(number + 1, permutations + 1)
+        return cls(tuple(counts))
+
+    @property
+    def permutations(self) -> int:
+        """Number of permutations."""
+        return len(self.counts)
+
+    @property
+    def any(self) -> int:
+        """Permutations whose search reports a slice."""
+        return sum(count > 0 for count in self.counts)
+
+    @property
+    def mean(self) -> float:
+        """Mean number of slices; nan without permutations."""
+        return float(np.mean(self.counts)) if self.counts else float("nan")
+
+    def sentence(self) -> str:
+        """Say what the searches report.
+
+        >>> Null((0, 3, 0, 1)).sentence()
+        'on shuffled outcomes the same search found 1 slice on average, at least one in 2 of 4'
+        """
+        if not self.counts:
+            return "no outcomes were shuffled, so what chance alone finds is unknown"
+        if self.any == 0:
+            searches = f"{self.permutations} search{'es' * (self.permutations != 1)}"
+            return f"on shuffled outcomes the same search found nothing ({searches})"
+        unit = "slice" if f"{self.mean:.3g}" == "1" else "slices"
+        return (
+            f"on shuffled outcomes the same search found {self.mean:,.3g} {unit} on average, at "
+            f"least one in {self.any} of {self.permutations}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields, safe in JSON."""
+        mean = self.mean if self.counts else None
+        return {
+            "permutations": self.permutations,
+            "counts": list(self.counts),
+            "any": self.any,
+            "mean": mean,
+            "sentence": self.sentence(),
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Slice(SliceFinding):
+    """A slice that a search reports, and what is measured of it.
 
     The metric and the effect are computed on first use, on the examples of the test that decided.
     In cover mode these lie in no slice found before and, with confirmation, in the half that did
     not propose the slice: in the other half the choice of the worst would exaggerate them.
 
     Attributes:
-        finding: The slice's features and codes, its tests, and the examples that these are on.
         view: Describes it.
     """
 
-    finding: SliceFinding
     view: Description = field(repr=False)
 
     @property
     def predicates(self) -> tuple[Predicate, ...]:
         """The conditions, all of which hold."""
-        return self.view.encoded.predicates_of(self.finding.key)
-
-    @property
-    def discovery(self) -> SliceTestResult:
-        """The test by the search."""
-        return self.finding.discovery
-
-    @property
-    def confirmation(self) -> SliceTestResult | None:
-        """The test on the other half; None without confirmation."""
-        return self.finding.confirmation
+        return self.view.encoded.predicates_of(self.key)
 
     @property
     def p(self) -> float:
         """The p-value that decided."""
-        return self.finding.decision.p
+        return self.decision.p
 
     @property
     def q(self) -> float:
         """The same, corrected: what was compared with alpha."""
-        return self.finding.decision.q
-
-    @property
-    def half(self) -> int | None:
-        """The half of the examples, 0 or 1, that it is measured on; None for all."""
-        return self.finding.half
+        return self.decision.q
 
     @property
     def text(self) -> str:
@@ -79,7 +136,7 @@ class Slice:
 
     @cached_property
     def _sizes(self) -> tuple[int, int]:
-        return self.view.size(self.finding.key)
+        return self.view.size(self.key)
 
     @property
     def size(self) -> int:
@@ -99,17 +156,17 @@ class Slice:
     @property
     def mask(self) -> Flags:
         """Flags of the examples in the slice, shape (N,)."""
-        return self.view.mask(self.finding.key)[0]
+        return self.view.mask(self.key)[0]
 
     @property
     def rows(self) -> npt.NDArray[np.generic]:
         """Ids of the examples in the slice."""
-        inside, ids = self.view.mask(self.finding.key)
+        inside, ids = self.view.mask(self.key)
         return np.asarray(ids[inside])
 
     @cached_property
     def _estimates(self) -> SliceEstimates:
-        return self.view.estimates(self.finding)
+        return self.view.estimates(self)
 
     @property
     def inside(self) -> Estimate:
@@ -159,11 +216,9 @@ class SliceReport:
         slice_count: How many there are: more than `slices` holds where `limit` cut them.
         null: The same search on shuffled outcomes.
         candidates: Slices that could hold a row, over all feature subsets.
-        proposed: Candidates that the search visited; not counted on Beam.
-        nonempty: Those of them that hold a row.
-        tested: Candidates tested: the family of the correction.
+        hits: What the search saw: how many candidates it `proposed`, of these those `nonempty` and
+            those `tested`, the family of the correction.
         settings: All that decided the search.
-        features: Features that could define slices.
         notes: Sentences for the reader: columns left out, leakage.
         view: Describes slices.
         lattice_of: Makes the lattice from the texts of the slices reported.
@@ -174,47 +229,22 @@ class SliceReport:
     slice_count: int
     null: Null
     candidates: int
-    proposed: int
-    nonempty: int
-    tested: int
+    hits: Hits = field(repr=False)
     settings: dict[str, Any]
-    features: tuple[str, ...]
     notes: tuple[str, ...]
     view: Description = field(repr=False)
     lattice_of: Callable[[set[str]], pl.DataFrame] = field(repr=False)
     iterations: tuple[Iteration, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        findings: list[SliceFinding],
-        hits: Hits,
-        view: Description,
-        *,
-        limit: int,
-        null: Null,
-        candidates: int,
-        settings: dict[str, Any],
-        notes: tuple[str, ...],
-        lattice_of: Callable[[set[str]], pl.DataFrame],
-        iterations: tuple[Iteration, ...] = (),
-    ) -> SliceReport:
-        """Report a search: at most `limit` of its findings, and the counts of its hits."""
-        return cls(
-            slices=tuple(Slice(finding, view) for finding in findings[:limit]),
-            slice_count=len(findings),
-            null=null,
-            candidates=candidates,
-            proposed=hits.proposed,
-            nonempty=hits.nonempty,
-            tested=hits.tested,
-            settings=settings,
-            features=view.encoded.features,
-            notes=notes,
-            view=view,
-            lattice_of=lattice_of,
-            iterations=iterations,
-        )
+    @property
+    def tested(self) -> int:
+        """Candidates tested: the family of the correction."""
+        return self.hits.tested
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Features that could define slices."""
+        return self.view.encoded.features
 
     @cached_property
     def overall(self) -> Estimate:
@@ -259,7 +289,7 @@ class SliceReport:
             "null": self.null.as_dict(),
             "overall": self.overall.as_dict(),
             "candidates": self.candidates,
-            "nonempty": self.nonempty,
+            "nonempty": self.hits.nonempty,
             "tested": self.tested,
             "settings": self.settings,
             "features": list(self.features),

@@ -17,8 +17,8 @@ from pydantic import (
 
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import StatisticsProtocol
+from scotoma.numbers.multiplicity import Correction
 from scotoma.printable import nearest
-from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.evidence import Direction
 from scotoma.slices.outcomes import SliceMetric, metric_named
 
@@ -27,7 +27,8 @@ Order = Literal["p-value", "breadth-first", "random"]
 Reference = Literal["rest", "whole", "baseline"]
 
 PUBLISHED: dict[str, Any] = {"min_size": 1, "alpha": 0.01, "correction": "none", "bootstrap": 20}
-UNTOLD = {"budget", "iterations", "order", "limit", "max_candidates", "memory_gib", "threads"}
+UNTOLD = {"limit", "max_candidates", "memory_gib", "threads"}
+VISITS = {"budget", "iterations", "order"}  # of priority mode alone
 
 
 class SearchRules(BaseModel):
@@ -188,7 +189,8 @@ class SearchSettings(SearchRules):
         >>> SearchSettings().as_dict(baseline=True)["reference"]
         'baseline'
         """
-        told = self.model_dump(exclude=UNTOLD)
+        idle = UNTOLD if self.mode == "priority" else UNTOLD | VISITS
+        told = dict.fromkeys(VISITS) | self.model_dump(exclude=idle)
         decided = {"direction": self.side, "reference": self.compares_with(baseline)}
         return told | decided | {"confirm": self.confirms}
 
@@ -206,7 +208,7 @@ class SearchFile(SearchRules):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        idle = {"iterations", "order", "budget"} & self.model_fields_set
+        idle = VISITS & self.model_fields_set
         if idle and self.mode != "priority":
             raise ValueError(
                 f"{min(idle)} is for mode: priority, got mode: {self.mode}; leave it out"

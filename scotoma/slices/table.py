@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,13 @@ from scotoma.answers.values import infer_type, is_plain, tidy
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, printable, quoted
 from scotoma.readers.columns import check_compared, column, columns, numbers
+from scotoma.readers.tables import read_table
+from scotoma.run.copies import place_here
+from scotoma.slices.find import find_slices
+from scotoma.slices.judging.choose import takes_draws
 from scotoma.slices.outcomes import SliceMetric
-from scotoma.slices.settings import SearchSettings
+from scotoma.slices.report import ProgressCallback, SliceReport
+from scotoma.slices.settings import SearchFile, SearchSettings
 
 Values = npt.NDArray[np.generic]
 FEWEST_CODES, MOST_CODES = 3, 50  # values of a column of whole numbers that may be codes
@@ -56,6 +62,12 @@ class SlicesQuestion:
     beam_options: Sequence[str] = ()
     settings: SearchSettings = field(default_factory=SearchSettings)
 
+    @property
+    def asked_of_rows(self) -> list[str]:
+        """The columns of outcomes, labels and ids."""
+        others = [name for name in (self.label, self.identifier) if name is not None]
+        return [*self.outcome, *self.baseline, *others]
+
 
 @dataclass(frozen=True, eq=False)
 class Sliced:
@@ -80,31 +92,10 @@ class Sliced:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The columns that a question names.
-
-    Attributes:
-        outcome: Columns of the model or population at hand.
-        baseline: Columns of what it is compared with; may be empty.
-        label: Column of the true labels, if any.
-        identifier: Column of the example ids, if any.
-        cluster: Column of clusters: rows that belong together, if any.
-        features: Columns that may define slices.
-        notes: Sentences for the reader on columns that define no slices.
-    """
-
-    outcome: list[str]
-    baseline: list[str]
-    label: str | None
-    identifier: str | None
-    cluster: str | None
-    features: list[str]
-    notes: tuple[str, ...]
-
-
-def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
-    """Find the columns that a question names, patterns expanded.
+def choose_columns(
+    table: pl.DataFrame, question: SlicesQuestion
+) -> tuple[SlicesQuestion, tuple[str, ...]]:
+    """Find the columns that a question names, patterns expanded; say which are left out and why.
 
     Args:
         table: The table; its rows are not looked at.
@@ -114,7 +105,7 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
         ConfigError: An option names a column that is not there, or contradicts another.
 
     >>> table = pl.DataFrame({"age": [31], "wrong_0": [0], "wrong_1": [1]})
-    >>> choose_columns(table, SlicesQuestion(outcome=["wrong_*"])).outcome
+    >>> choose_columns(table, SlicesQuestion(outcome=["wrong_*"]))[0].outcome
     ['wrong_0', 'wrong_1']
     """
     _check_label(question.settings.measured, question)
@@ -125,7 +116,11 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
     key = None if question.identifier is None else column(table, question.identifier, "--id")
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
     features, notes = _features(table, question.features, [*after, *before], [label, key, cluster])
-    return Chosen(after, before, label, key, cluster, features, notes)
+    named = replace(
+        question, outcome=after, baseline=before, label=label, identifier=key, cluster=cluster,
+        features=features,
+    )  # fmt: skip
+    return named, notes
 
 
 def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
@@ -144,8 +139,9 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     >>> sliced.features['age'].to_list(), sliced.outcome.ravel().tolist()
     ([31, 42], [0.0, 1.0])
     """
-    metric, chosen = question.settings.measured, choose_columns(table, question)
-    notes = list(chosen.notes)
+    metric = question.settings.measured
+    chosen, left_out = choose_columns(table, question)
+    notes = list(left_out)
     answers: tuple[Values | None, Values, Values | None]
     if chosen.label is None:
         answers = (None, *_scores(table, chosen, metric))
@@ -153,7 +149,7 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
         truth = read_labels(table[chosen.label])
         notes += [note.sentence for note in label_notes(chosen.label, truth)]
         table = table.filter(truth.values.is_not_null())
-        one = _one(natural_order(truth.values.drop_nulls().unique()), metric, chosen, question)
+        one = _one(natural_order(truth.values.drop_nulls().unique()), metric, chosen)
         ones = (truth.values.drop_nulls() == one).cast(pl.Int64).to_numpy()
         answers = (ones, *_scores(table, chosen, metric, number_only=True))
     else:
@@ -168,13 +164,13 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
         baseline = None if pair.dense is None else pair.dense.predicted
         labels = pair.labels
         if metric.labels == "needed":
-            one = _one(natural_order({pair.classes[at] for at in labels}), metric, chosen, question)
+            one = _one(natural_order({pair.classes[at] for at in labels}), metric, chosen)
             place = pair.classes.index(one)
             labels = (labels == place).astype(np.intp)
             outcome = (outcome == place).astype(np.intp)
             baseline = None if baseline is None else (baseline == place).astype(np.intp)
         answers = (labels, outcome, baseline)
-    features, more = _typed(table, chosen, question.categorical)
+    features, more = _typed(table, chosen)
     labels_, said, _ = answers
     wrong = said if labels_ is None or metric.kind == "auc" else said != labels_[:, None]
     more += codes_by_their_look(features, wrong.mean(axis=1))
@@ -184,15 +180,13 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     return Sliced(features, answers[1], answers[2], answers[0], ids, clusters, (*notes, *more))
 
 
-def _typed(
-    table: pl.DataFrame, chosen: Chosen, categorical: Sequence[str]
-) -> tuple[pl.DataFrame, list[str]]:
+def _typed(table: pl.DataFrame, chosen: SlicesQuestion) -> tuple[pl.DataFrame, list[str]]:
     """The features in the types that their values have, and what is odd about them."""
     features: list[pl.Series] = []
     notes: list[str] = []
     for name in chosen.features:
         try:
-            series, note = infer_type(table[name], named=name in categorical)
+            series, note = infer_type(table[name], named=name in chosen.categorical)
         except DataError as error:  # bytes that are no text
             notes.append(f"{error}: it was left out")
             continue
@@ -295,7 +289,7 @@ def _stem(name: str) -> str:
 
 
 def _scores(
-    table: pl.DataFrame, chosen: Chosen, metric: SliceMetric, *, number_only: bool = False
+    table: pl.DataFrame, chosen: SlicesQuestion, metric: SliceMetric, *, number_only: bool = False
 ) -> tuple[Values, Values | None]:
     """Numbers of the outcome and of the baseline, shape (N, K) and (N, K')."""
     sides = [
@@ -316,11 +310,9 @@ def _scores(
     return sides[0], sides[1]
 
 
-def _one(
-    classes: Sequence[str], metric: SliceMetric, chosen: Chosen, question: SlicesQuestion
-) -> str:
+def _one(classes: Sequence[str], metric: SliceMetric, chosen: SlicesQuestion) -> str:
     """The label that is 1 for a metric of one label."""
-    positive = None if question.positive is None else tidy(question.positive)
+    positive = None if chosen.positive is None else tidy(chosen.positive)
     if positive is not None and positive not in classes:
         raise ConfigError(
             f"--positive must be a value of the label, got {quoted(positive)}: choose among "
@@ -357,3 +349,111 @@ def _ids(column: pl.Series) -> Values:
     rows = read_ids(column)
     series, _ = infer_type(rows)
     return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows.to_list())
+
+
+EVERY = 2**31  # slices that a report holds at most
+PRINTED = 20
+OPTIONS = {  # what the library calls by names of Python: keys of --settings are its own
+    r"max_candidates=(\d[\d,]*\d)": r"\1 candidates",
+    r"without a runner": "without runner: beam",
+    r"pass fewer features": "name fewer with --feature",
+    r"pass labels=": "name labels with --label",
+    r"pass baseline=": "name it with --baseline",
+    r"with positive=": "with --positive",
+    r"on Beam (metric|mode) must": r"on Beam \1 must",
+    r"\bmetric='(\w+)'": r"--metric \1",
+    r"\b(mode|reference)='(\w+)'": r"\1: \2",
+}
+
+
+def asked_settings(
+    file: SearchFile, *, metric: str | None, paired: bool, compared: bool, every: bool
+) -> SearchSettings:
+    """The settings of a search: those of the file, with what the command line adds.
+
+    Args:
+        file: From `load_settings`.
+        metric: Replaces the file's.
+        paired: Whether members of the two populations belong together.
+        compared: Whether there is a baseline.
+        every: Whether the report describes every slice.
+
+    Raises:
+        ConfigError: What contradicts the rest.
+    """
+    known = file.model_dump(exclude_unset=True, exclude={"runner", "beam_options"})
+    known |= {"metric": metric} if metric else {}
+    known |= {"paired": True} if paired else {}
+    if file.protocol == "published":
+        known.setdefault("mode", "batch")
+    if file.runner is not None:
+        known.setdefault("permutations", 5)  # each is several pipelines there
+    known["limit"] = EVERY if every else known.get("limit", PRINTED)
+    asked = SearchSettings.of(**known)
+    reference = asked.reference or ("baseline" if compared else "rest")
+    if "bootstrap" in known and not takes_draws(asked.measured, asked.protocol, reference):
+        raise ConfigError(
+            f"bootstrap is for p-values from a bootstrap, got --metric {asked.metric} with "
+            f"protocol: {asked.protocol}, which has none: leave it out"
+        )
+    if asked.reference == "baseline" and not compared:
+        raise ConfigError("reference: baseline needs a baseline, got none: name it with --baseline")
+    return asked
+
+
+def slices_of_table(
+    place: str, question: SlicesQuestion, progress: ProgressCallback | None = None
+) -> tuple[SliceReport, Sequence[str]]:
+    """Find the slices of a table, and say what a reader should know.
+
+    Args:
+        place: CSV or Parquet, one row per example; on Beam a pattern of Parquet files.
+        question: What is asked of it.
+        progress: Called after each search with how many are done and how many there are.
+
+    Raises:
+        ConfigError: An option that contradicts another, or names a column that is not there.
+        DataError: Anything that cannot be searched, in the words of the command.
+        MissingExtra: Beam is not installed.
+    """
+    if question.runner is None:
+        frame, guessed = read_table(place_here(place))
+        sliced = read_sliced(frame, question)
+        sliced = replace(sliced, notes=(*guessed, *sliced.notes))
+        with _words_of_the_command():
+            report = find_slices(
+                sliced.features, sliced.outcome, question.settings, baseline=sliced.baseline,
+                labels=sliced.labels, ids=sliced.ids, clusters=sliced.clusters, progress=progress,
+            )  # fmt: skip
+        return report, [*sliced.notes, *map(_as_options, report.notes)]
+    if question.identifier is None:
+        raise ConfigError("runner: beam needs ids, got none: name their column with --id")
+    if question.cluster is not None:
+        raise ConfigError(
+            "--cluster works on one machine only, got runner: beam too: leave one of them out"
+        )
+    from scotoma.slices.beam import open_table, search_parquet
+
+    with _words_of_the_command():
+        chosen, notes = choose_columns(open_table(place, question), question)
+        report = search_parquet(place, chosen, progress=progress)
+    return report, [*notes, *map(_as_options, report.notes)]
+
+
+@contextmanager
+def _words_of_the_command() -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise DataError(_as_options(str(error))) from error
+
+
+def _as_options(text: str) -> str:
+    """Replace the library's names of arguments by the command's options.
+
+    >>> _as_options("use mode='priority', lower max_cross, pass fewer features")
+    'use mode: priority, lower max_cross, name fewer with --feature'
+    """
+    for pattern, option in OPTIONS.items():
+        text = re.sub(pattern, option, text)
+    return text

@@ -1,23 +1,23 @@
-"""How large is a slice, and what is the metric inside and outside it?"""
+"""How large is a slice, what is the metric inside and outside it, and is it to be trusted?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.numbers import Estimate, undefined
+from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, Units, Words, undefined
 from scotoma.numbers.inputs import Flags
-from scotoma.slices.effects import estimate_change, estimate_difference, estimate_metric
 from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.choose import Judge
 from scotoma.slices.judging.tally import Rows
-from scotoma.slices.outcomes import Outcome
-from scotoma.slices.search.findings import Key, SliceFinding, flag_rows
+from scotoma.slices.outcomes import Outcome, Scored
 from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.sweep import Key, SliceFinding, flag_rows
 
 
 class SliceEstimates(NamedTuple):
@@ -136,3 +136,110 @@ class View:
         if isinstance(evidence, Ranks):  # AUC has no other test
             return evidence.inside(chosen, self.level)
         return estimate_metric(self.outcome.take(rows[chosen]), self.level)
+
+
+NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}
+
+
+def estimate_metric(outcome: Outcome, level: float) -> Estimate:
+    """Estimate the metric of the model at hand on all rows of an outcome."""
+    number = _number(outcome, outcome.model)
+    if outcome.metric.kind == "rate":
+        words = Words("event", NOTHING[outcome.metric.risk], "the slice")
+        return number.rate(words, level=level)
+    if outcome.metric.kind == "ratio":
+        return number.estimate(reason="undefined (nothing to divide by)", level=level)
+    return number.estimate(level=level)
+
+
+def estimate_change(outcome: Outcome, level: float) -> Estimate:
+    """Estimate the metric minus the baseline's on the same rows, as the change of any group."""
+    assert outcome.baseline is not None
+    axis = DENSE if outcome.paired else COMPRESSED
+    after = _number(outcome, outcome.model, axis=axis, flips=outcome.binary)
+    before = _number(outcome, outcome.baseline, flips=outcome.binary)
+    return after.since(before).estimate(level=level)
+
+
+def estimate_difference(outcome: Outcome, inside: Flags, level: float) -> Estimate:
+    """Estimate the metric of some rows, or its change, minus that of all others.
+
+    Its n is that of the rows inside.
+    """
+    sides = []
+    for rows in (inside, ~inside):
+        if outcome.baseline is None:
+            sides.append(_number(outcome, outcome.model, rows))
+        else:
+            axis = DENSE if outcome.paired else COMPRESSED
+            after = _number(outcome, outcome.model, rows, axis=axis)
+            sides.append(after - _number(outcome, outcome.baseline, rows))
+    here, there = sides
+    return replace((here - there).estimate(level=level), n=here.n)
+
+
+def _number(
+    outcome: Outcome,
+    scored: Scored,
+    inside: Flags | None = None,
+    *,
+    axis: str = DENSE,
+    flips: bool | None = None,
+) -> Number:
+    """Give a population's metric, with the events of a rate, or where `flips` says so."""
+    units = Units.of(len(scored.above), outcome.clusters)
+    if scored.below is not None:
+        above, below = (
+            units.mean(part, inside, axis=axis, flip=None) for part in (scored.above, scored.below)
+        )
+        return above / below
+    events = outcome.metric.kind == "rate" if flips is None else flips
+    return units.mean(scored.above, inside, axis=axis, flip=1.0 if events else None)
+
+
+PURE = 0.999  # share of the examples whose answer the feature's value determines
+
+
+def harm_everywhere(view: Description, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say so where all examples differ from their baseline, as then any large slice does."""
+    if settings["reference"] != "baseline" or settings["metric"] == "auc":
+        return ()
+    change = view.change()
+    if not (change.low > 0 or change.high < 0):
+        return ()
+    return (
+        f"all examples together differ from the baseline by {change.value:+.3g} "
+        f"[{change.low:+.3g}, {change.high:+.3g}]: use reference='rest' to find where they changed "
+        "more than elsewhere",
+    )
+
+
+def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> tuple[str, ...]:
+    """Name each feature whose values determine the label or the outcome.
+
+    Such a feature was computed from the answer: its slices say nothing about the model.
+    """
+    answers: list[tuple[str, npt.NDArray[np.generic]]] = []
+    if labels is not None:
+        answers.append(("label", np.asarray(labels)[outcome.rows]))
+    if outcome.model.members == 1 and np.isin(outcome.model.above, (0, 1)).all():
+        answers.append(("outcome", outcome.model.above[:, 0]))
+    notes: list[str] = []
+    for name, codes in zip(encoded.features, encoded.codes, strict=True):
+        known = [what for what, answer in answers if _determines(codes, answer)]
+        if known:
+            notes.append(
+                f"column {name!r} tells the {known[0]} of nearly every example: its slices are "
+                "leakage, leave it out"
+            )
+    return tuple(notes)
+
+
+def _determines(codes: npt.NDArray[np.uint8], answer: npt.NDArray[np.generic]) -> bool:
+    values, own = np.unique(answer, return_inverse=True)
+    if values.size < 2 or values.size > 1000:
+        return False
+    table = np.bincount(codes.astype(np.int64) * values.size + own, minlength=256 * values.size)
+    most = table.reshape(-1, values.size).max(1).sum() / own.size
+    alone = np.bincount(own).max() / own.size
+    return bool(most >= PURE and alone < 0.5 + PURE / 2 and most > alone)

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 from scotoma.errors import DataError
 from scotoma.slices import SearchSettings
-from scotoma.slices.beam import search_parquet
-from scotoma.slices.beam.columns import TableColumns
-from scotoma.slices.beam.part import Query, Shuffle, Sums, add_up, merge
+from scotoma.slices.beam import SlicesQuestion, search_parquet
+from scotoma.slices.beam.part import Query, Sums, add_up, merge, read_outcome
+from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
-from scotoma.slices.search.findings import flag_rows
 from scotoma.slices.search.predicates import codings
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.search.sweep import flag_rows
 from tests.slices.asking import measured, scotoma
 from tests.slices.searching import find_slices
 
@@ -103,10 +102,11 @@ CASES = {
 TYPICAL = ("two populations", "in pairs, against the rest", "means of two", "published, in pairs")
 
 
-def columns_of(outcome, baseline=(), label="label", identifier="id") -> TableColumns:
-    return TableColumns(
-        identifier=identifier, outcome=tuple(outcome), baseline=tuple(baseline), label=label
-    )
+def question_of(outcome, baseline=(), label="label", identifier="id", **rest) -> SlicesQuestion:
+    return SlicesQuestion(
+        identifier=identifier, outcome=outcome, baseline=baseline, label=label,
+        **{"features": FEATURES, **rest},
+    )  # fmt: skip
 
 
 def both(shards: Path, outcome, baseline, *, metric="error", **options):
@@ -114,9 +114,11 @@ def both(shards: Path, outcome, baseline, *, metric="error", **options):
     labelled = metric not in ("loss", "mean")
     shared = {"metric": metric, "permutations": 0, "max_cross": 2, **options}
     far = search_parquet(
-        f"{shards}/*.parquet", FEATURES,
-        columns_of(outcome, baseline, "label" if labelled else None), SearchSettings.of(**shared),
-    )  # fmt: skip
+        f"{shards}/*.parquet",
+        question_of(
+            outcome, baseline, "label" if labelled else None, settings=SearchSettings.of(**shared)
+        ),
+    )
     table = people()
     near = find_slices(
         table.select(FEATURES), table.select(outcome).to_numpy(),
@@ -160,9 +162,12 @@ def test_s3_holds_the_files_and_what_is_written_there_is_removed(shards, s3):
     s3.put("people/part-0.parquet", (shards / "part-0.parquet").read_bytes())
     before = set(s3.names())
     report = search_parquet(
-        s3.uri("people", "*.parquet"), ["job", "shift"], columns_of(["int8_0"]),
-        SearchSettings(mode="batch", permutations=0),
-        options=[f"--temp_location={s3.uri('temporary')}"],
+        s3.uri("people", "*.parquet"),
+        question_of(
+            ["int8_0"], features=["job", "shift"],
+            settings=SearchSettings(mode="batch", permutations=0),
+            beam_options=[f"--temp_location={s3.uri('temporary')}"],
+        ),
     )  # fmt: skip
     assert "job = Sales" in report.slices[0].text
     assert set(s3.names()) == before
@@ -171,8 +176,11 @@ def test_s3_holds_the_files_and_what_is_written_there_is_removed(shards, s3):
 @pytest.mark.thorough
 def test_the_null_stands_beside_what_was_found(shards):
     report = search_parquet(
-        f"{shards}/*.parquet", ["job", "shift"], columns_of(["int8_0"]),
-        SearchSettings(max_cross=2, permutations=2, confirm=False),
+        f"{shards}/*.parquet",
+        question_of(
+            ["int8_0"], features=["job", "shift"],
+            settings=SearchSettings(max_cross=2, permutations=2, confirm=False),
+        ),
     )  # fmt: skip
     assert report.slices[0].text == "job = Sales and shift = night"
     sentence = "on shuffled outcomes the same search found nothing (2 searches)"
@@ -252,11 +260,11 @@ def test_without_beam_one_sentence_says_what_installs_it(shards, monkeypatch):
 
 
 def query_of(table: pl.DataFrame, outcome=MEMBERS, baseline=()) -> Query:
-    columns = columns_of(outcome, baseline)
+    question = question_of(outcome, baseline, settings=SearchSettings(max_cross=2, seed=3))
     every = codings(table[name] for name in FEATURES)
     members = tuple(map(len, filter(None, (outcome, baseline))))
     lane = BootstrapLane("higher", member_draws(members, 5, 3, paired=False))
-    return Query(tuple(every), columns, lane, 2, 3)
+    return Query(question, tuple(every), lane)
 
 
 def added(parts: list[pl.DataFrame], query: Query) -> dict[int, Sums]:
@@ -273,7 +281,7 @@ def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt
     table = people()[:300]
     query = query_of(table)
     if dealt:
-        query = replace(query, shuffle=Shuffle(query.seed, 1, query.columns.read_outcome(table)))
+        query = replace(query, shuffle=1, pool=read_outcome(table, query.question))
     shuffled = table.sample(fraction=1, shuffle=True, seed=seed)
     edges = sorted({0, *cuts, 300})
     parts = [shuffled[a:b] for a, b in pairwise(edges)]
@@ -288,7 +296,7 @@ def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt
 def test_counts_of_every_slice_and_replicate_are_those_of_the_rows():
     table = people()
     query = query_of(table, baseline=BEFORE)
-    encoded, draws, seed = query.encode(table), query.lane.draws, query.seed
+    encoded, draws, seed = query.encode(table), query.lane.draws, 3
     ids, labels = table["id"].to_numpy().astype(str), table["label"].to_numpy()[:, None]
     weights = np.concatenate([np.ones((ROWS, 1), int), poisson_weights(ids, draws, seed)], axis=1)
     rng = np.random.default_rng([seed, 1])
@@ -335,8 +343,11 @@ def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, options, sente
     named = {name: asked.pop(name) for name in ("baseline", "identifier") if name in asked}
     with pytest.raises(DataError, match=sentence):
         search_parquet(
-            f"{shards}/{files}", features, columns_of(["int8_0"], **named),
-            SearchSettings.of(**asked), options=beam,
+            f"{shards}/{files}",
+            question_of(
+                ["int8_0"], **named, features=features, settings=SearchSettings.of(**asked),
+                beam_options=beam,
+            ),
         )  # fmt: skip
 
 
@@ -346,9 +357,10 @@ def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, options, sente
 @pytest.mark.parametrize("before", [["dense_0"], ["dense_0", "dense_1"]])
 def test_against_a_baseline_members_change_places_and_nothing_is_lost(before):
     table = people()
-    outcome = query_of(table, MEMBERS[:2], before).columns.read_outcome(table)
+    query = query_of(table, MEMBERS[:2], before)
+    outcome = read_outcome(table, query.question)
     ids = table["id"].to_numpy().astype(str)
-    dealt = [Shuffle(0, number, None).deal(outcome, ids) for number in range(60)]
+    dealt = [replace(query, shuffle=number).dealt(outcome, ids) for number in range(60)]
     both = [np.concatenate([one.model.above, one.baseline.above], axis=1) for one in dealt]
     was = np.concatenate([outcome.model.above, outcome.baseline.above], axis=1)
     assert all((np.sort(one, axis=1) == np.sort(was, axis=1)).all() for one in both)
@@ -358,12 +370,13 @@ def test_against_a_baseline_members_change_places_and_nothing_is_lost(before):
 
 def test_against_the_rest_pairs_of_outcomes_are_drawn_anew_at_the_rate_of_all():
     table = people()
-    outcome = query_of(table, MEMBERS[:1], BEFORE[:1]).columns.read_outcome(table)
+    query = query_of(table, MEMBERS[:1], BEFORE[:1])
+    outcome = read_outcome(table, query.question)
     ids = table["id"].to_numpy().astype(str)
     rates, kept = [], []
     change = (outcome.model.above - outcome.baseline.above)[:, 0]
     for number in range(40):
-        own = Shuffle(0, number, outcome).deal(outcome, ids)
+        own = replace(query, shuffle=number, pool=outcome).dealt(outcome, ids)
         drawn = (own.model.above - own.baseline.above)[:, 0]
         rates.append(drawn.mean())
         kept.append(np.corrcoef(drawn, change)[0, 1])

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scotoma.errors import DataError
 from scotoma.numbers import RateEvidence, Tally, Words
 from scotoma.numbers.clusters import cluster_sums
-from scotoma.slices.effects import estimate_difference
-from scotoma.slices.judging.clusters import ClusterSums, ClusterVariance
+from scotoma.slices.judging.tally import ClusterSums, ClusterVariance
 from scotoma.slices.outcomes import SLICE_METRICS, coins, prepare_outcome, shuffle
 from scotoma.slices.search.strategies import split
+from scotoma.slices.view import estimate_difference
 from tests.crossed import crossed_variance, ratio_influence
 from tests.slices.searching import find_slices, prepared
 

@@ -98,7 +98,7 @@ def test_every_mode_finds_the_planted_slice():
         assert len(texts) == len(report.slices) == report.slice_count
         q = [one.q for one in report.slices]
         assert q == sorted(q)
-        assert report.tested <= report.nonempty <= report.candidates
+        assert report.tested <= report.hits.nonempty <= report.candidates
 
 
 def test_the_same_seed_gives_the_same_report_and_ids_decide_the_halves():

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scotoma.slices.search.coding import Predicate
 from scotoma.slices.search.lattice import feature_subsets
-from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.sweep import Budget, families, joint_blocks
 from tests.slices.searching import prepared
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.auc import auc
 from scotoma.slices.judging.tally import narrow, tally_lanes
-from scotoma.slices.weights import poisson_weights
 from tests.crossed import crossed_variance
 from tests.slices.searching import Prepared, prepared
 

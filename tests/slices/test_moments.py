@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scotoma.numbers import COMPRESSED, DENSE, Units
-from scotoma.slices.beam.moments import Moments
+from scotoma.slices.beam.description import Moments
 
 N = 300
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.errors import DataError
-from scotoma.slices.search.coding import cut_points, round_cuts
-from scotoma.slices.search.predicates import encode
+from scotoma.slices.search.predicates import cut_points, encode, round_cuts
 
 
 def texts(features, **options):

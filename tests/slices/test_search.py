@@ -12,17 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.bootstrap import BootstrapLane
 from scotoma.slices.judging.tally import Cells
 from scotoma.slices.outcomes import SLICE_METRICS, Scored, prepare_outcome
-from scotoma.slices.search.coding import Predicate
 from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
-from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.priority import nonempty_rate
-from scotoma.slices.search.strategies import SearchPlan, search_in_memory
+from scotoma.slices.search.strategies import TableInMemory
 from scotoma.slices.search.sweep import Budget, Hits
 from scotoma.slices.settings import SearchSettings
-from scotoma.slices.weights import poisson_weights
 from tests.slices.searching import prepared
 
 
@@ -159,12 +158,15 @@ def order(P: frozenset) -> tuple:
 def ours(encoded, searched, mode, alpha, correction="none", K=40, iterations=3, **asked):
     settings = SearchSettings(
         mode=mode, alpha=alpha, correction=correction, confirm=False, iterations=iterations,
-        min_size=searched.least, **asked,
+        min_size=searched.least, budget=K, **asked,
     )  # fmt: skip
-    plan = SearchPlan(settings, K, Budget(cells=64))
     rows = searched.evidence.rows
     halves = (np.arange(0, rows, 2), np.arange(1, rows, 2))
-    findings, hits, _ = search_in_memory(encoded, searched.evidence, plan, halves)
+    table = TableInMemory(
+        encoded=encoded, asked=settings, evidence=searched.evidence, budget=Budget(cells=64),
+        halves=halves,
+    )  # fmt: skip
+    findings, hits, _ = table.visit()
     return {frozenset(zip(*one.key, strict=True)) for one in findings}, hits
 
 

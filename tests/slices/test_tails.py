@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.numbers import benjamini_hochberg, holm
+from scotoma.numbers.multiplicity import adjust
 from scotoma.slices.judging.choose import newcombe
-from scotoma.slices.judging.correction import adjust
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
 from tests.slices.searching import prepared
 
@@ -107,14 +107,14 @@ def test_corrections_of_the_small_p_values_are_those_of_the_whole_family(values,
     p = np.array(values)
     kept = p <= bound
     for name, whole in (("bh", benjamini_hochberg(p)), ("holm", holm(p))):
-        ours = adjust(p[kept], p.size, name)
+        ours = adjust(p[kept], name, p.size)
         small = whole[kept] <= bound
         np.testing.assert_allclose(ours[small], whole[kept][small], rtol=1e-12)
         assert (ours[~small] > bound * (1 - 1e-12)).all()
-    by = adjust(p, p.size, "by")
+    by = adjust(p, "by")
     np.testing.assert_allclose(by, benjamini_hochberg(p, dependence=True), rtol=1e-12)
-    np.testing.assert_allclose(adjust(p, p.size, "bonferroni"), np.minimum(p * p.size, 1))
-    np.testing.assert_array_equal(adjust(p, p.size, "none"), p)
+    np.testing.assert_allclose(adjust(p, "bonferroni"), np.minimum(p * p.size, 1))
+    np.testing.assert_array_equal(adjust(p, "none"), p)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.hashing import hash_ids, mix
-from scotoma.slices.weights import THRESHOLDS, poisson_weights
+from scotoma.slices.hashing import THRESHOLDS, hash_ids, mix, poisson_weights
 
 
 def test_thresholds_are_the_poisson_distribution_in_64_bits():

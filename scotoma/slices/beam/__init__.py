@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.slices.beam.columns import TableColumns
 from scotoma.slices.beam.find import open_table, search_parquet
+from scotoma.slices.table import SlicesQuestion
 
-__all__ = ["TableColumns", "open_table", "search_parquet"]
+__all__ = ["SlicesQuestion", "open_table", "search_parquet"]

@@ -16,31 +16,26 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.slices.beam.columns import TableColumns
-from scotoma.slices.beam.description import Describe, SumsView
-from scotoma.slices.beam.files import (
+from scotoma.slices.beam.description import Describe, Moments, SumsView
+from scotoma.slices.beam.part import Query
+from scotoma.slices.beam.pipeline import (
     PURPOSE,
     Files,
     Overview,
+    TableOnBeam,
     codings_of,
     ids_are_integers,
-    middle_of,
     overview_of,
     sample_of,
 )
-from scotoma.slices.beam.moments import Moments
-from scotoma.slices.beam.part import Query, Shuffle
-from scotoma.slices.beam.pipeline import TableOnBeam
 from scotoma.slices.judging.bootstrap import member_draws
 from scotoma.slices.judging.choose import choose_lane
-from scotoma.slices.notes import harm_everywhere, leaks
-from scotoma.slices.null import Null, ProgressCallback
 from scotoma.slices.outcomes import SLICE_METRICS
-from scotoma.slices.report import SliceReport
+from scotoma.slices.report import Null, ProgressCallback, Slice, SliceReport
 from scotoma.slices.search.lattice import candidates
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.strategies import search_table
-from scotoma.slices.settings import SearchSettings
+from scotoma.slices.table import SlicesQuestion
+from scotoma.slices.view import harm_everywhere, leaks
 
 METRICS_ON_BEAM = [
     name for name, metric in SLICE_METRICS.items() if metric.kind in ("rate", "mean")
@@ -49,13 +44,7 @@ MODES_ON_BEAM = ("cover", "batch")
 
 
 def search_parquet(
-    pattern: str,
-    features: Sequence[str],
-    columns: TableColumns,
-    settings: SearchSettings | None = None,
-    *,
-    options: Sequence[str] = (),
-    progress: ProgressCallback | None = None,
+    pattern: str, question: SlicesQuestion, *, progress: ProgressCallback | None = None
 ) -> SliceReport:
     """Find slices in a table of many Parquet files, on any runner of Apache Beam.
 
@@ -69,29 +58,26 @@ def search_parquet(
     Args:
         pattern: The files, such as `data/*.parquet` or `s3://bucket/data/*.parquet`: any file
             system that Beam can read. A worker holds one row group at a time.
-        features: Columns that may define slices.
-        columns: The columns of ids, outcomes, baselines and labels.
-        settings: All else that decides the search, of mode `cover` or `batch` and a metric that is
-            a rate or a mean; None for the defaults.
-        options: Options of Beam, such as `--runner=FlinkRunner`; none for this machine. Runners on
-            other machines need `--temp_location`, a folder that they share with the caller.
+        question: The columns by their full names, `identifier` and `features` among them; settings
+            of mode `cover` or `batch` and a metric that is a rate or a mean; and `beam_options`,
+            such as `--runner=FlinkRunner`, none for this machine. Runners on other machines need
+            `--temp_location`, a folder that they share with the caller.
         progress: Called after each search with how many are done and how many there are.
 
     Raises:
         DataError: No file, a column that is not there, or what cannot be searched on Beam.
         MissingExtra: Beam is not installed.
     """
-    asked = settings or SearchSettings()
-    compared = bool(columns.baseline)
+    asked = question.settings
+    compared = bool(question.baseline)
     told = asked.as_dict(baseline=compared)
     refuse(asked.metric, asked.mode)
-    pattern, runner = _absolute(pattern), read_options(options)
+    pattern, runner = _absolute(pattern), read_options(question.beam_options)
     files = Files.of(pattern, runner)
-    columns = replace(columns, metric=asked.metric, paired=asked.paired)
-    files.require([*features, columns.identifier, *columns.answers])
-    columns = replace(columns, integer_ids=ids_are_integers(files, columns.identifier))
-    overview = overview_of(files, columns)
-    every, notes = codings_of(files, features, asked.max_categories, asked.bins)
+    files.require([*question.features, *question.asked_of_rows])
+    integer_ids = ids_are_integers(files, str(question.identifier))
+    overview = overview_of(files, question, integer_ids=integer_ids)
+    every, notes = codings_of(files, question.features, asked)
     codings = tuple(coding for coding in every if len(coding.predicates) > 1)
     encoded = Encoded(
         np.broadcast_to(np.uint8(0), (len(codings), overview.at_risk)),
@@ -99,65 +85,54 @@ def search_parquet(
     )
     possible = candidates(encoded, asked.max_cross)
     asked.check_space(possible)
-    members = tuple(len(own) for own in (columns.outcome, columns.baseline) if own)
+    members = tuple(len(own) for own in (question.outcome, question.baseline) if own)
     lane = choose_lane(
         asked, asked.measured, members, binary=overview.binary, clustered=False,
         centre=lambda: overview.centre,
         drawn=lambda: member_draws(members, asked.bootstrap, asked.seed, paired=asked.paired),
     )  # fmt: skip
-    query = Query(
-        codings, columns, lane, asked.max_cross, asked.seed,
-        middle=middle_of(files, columns, asked.seed) if asked.confirms else -1,
-    )  # fmt: skip
+    query = Query(question, codings, lane, integer_ids, overview.middle)
     sample, pool = sample_of(files, query, overview.examples)
     if pool is not None:
-        labels = None if columns.label is None else sample[columns.label].to_numpy()
+        labels = None if question.label is None else sample[question.label].to_numpy()
         notes = (*notes, *leaks(query.encode(sample).take(pool.rows), pool, labels))
+    against = told["reference"] == "baseline"
     with _folder(runner) as folder:
-        table = TableOnBeam(pattern, runner, folder, query, asked)
+        table = TableOnBeam(
+            encoded=encoded, asked=asked, pattern=pattern, options=runner, folder=folder,
+            query=query,
+        )  # fmt: skip
 
         def count(number: int) -> int:
-            shuffle = Shuffle(asked.seed, number, None if told["reference"] == "baseline" else pool)
-            shuffled = replace(table, query=replace(query, shuffle=shuffle))
-            return len(search_table(shuffled, encoded, asked)[0])
+            shuffled = replace(query, shuffle=number, pool=None if against else pool)
+            return len(replace(table, query=shuffled).search()[0])
 
-        findings, hits = search_table(table, encoded, asked)
+        findings, hits = table.search()
         null = Null.of(count, asked.permutations, progress)
         slices = tuple(findings[: asked.limit])
-        describe = Describe(query, slices, _scores(asked, columns, overview))
+        describe = Describe(query, slices, _scores(question, overview))
         sums = table.gather(describe)
-    view = SumsView(
-        encoded, asked.measured, overview.binary, told["reference"] == "baseline", asked.level,
-        describe, sums,
-    )  # fmt: skip
+    view = SumsView(encoded, asked.measured, overview.binary, against, asked.level, describe, sums)
     facts = {
         "examples": overview.examples, "at_risk": overview.at_risk,
-        "members": len(columns.outcome), "baseline_members": len(columns.baseline),
-        "budget": None, "iterations": None, "order": None, "clusters": None,
+        "members": len(question.outcome), "baseline_members": len(question.baseline),
+        "clusters": None,
     }  # fmt: skip
-    return SliceReport.of(
-        findings, hits, view, limit=asked.limit, null=null, candidates=possible,
-        settings=told | facts, notes=(*notes, *harm_everywhere(view, told)), lattice_of=_lattice,
+    return SliceReport(
+        tuple(Slice(**vars(one), view=view) for one in slices), len(findings), null, possible, hits,
+        told | facts, (*notes, *harm_everywhere(view, told)), view, _lattice,
     )  # fmt: skip
 
 
-def open_table(
-    pattern: str, options: Sequence[str] = (), *, metric: str = "error", mode: str = "cover"
-) -> pl.DataFrame:
-    """Read the columns of a table, without its rows.
-
-    Args:
-        pattern: As in `search_parquet`, like all others.
-        options: Options of Beam.
-        metric: The metric of the search.
-        mode: Its mode.
+def open_table(pattern: str, question: SlicesQuestion) -> pl.DataFrame:
+    """Read the columns of a table, without its rows, for the arguments of `search_parquet`.
 
     Raises:
         DataError: No file, or a metric or mode that cannot be searched on Beam.
         MissingExtra: Beam is not installed.
     """
-    refuse(metric, mode)
-    return Files.of(_absolute(pattern), read_options(options)).schema()
+    refuse(question.settings.metric, question.settings.mode)
+    return Files.of(_absolute(pattern), read_options(question.beam_options)).schema()
 
 
 def refuse(metric: str, mode: str) -> None:
@@ -200,16 +175,14 @@ def _absolute(pattern: str) -> str:
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
-def _scores(
-    asked: SearchSettings, columns: TableColumns, overview: Overview
-) -> tuple[Moments, ...]:
+def _scores(question: SlicesQuestion, overview: Overview) -> tuple[Moments, ...]:
     """Choose what slices are described by; rates are not centred, so that sums are exact."""
-    k, other = len(columns.outcome), len(columns.baseline)
-    rate = overview.binary or asked.measured.kind == "rate"
+    k, other = len(question.outcome), len(question.baseline)
+    rate = overview.binary or question.settings.measured.kind == "rate"
     mean, centre = (0.0, 0.0) if rate else (overview.mean, overview.centre.mean)
     if not other:
         return (Moments((k,), mean),)
-    change = Moments((k,) if asked.paired else (k, other), centre)
+    change = Moments((k,) if question.settings.paired else (k, other), centre)
     return Moments((k,), mean), Moments((other,), mean - centre), change
 
 

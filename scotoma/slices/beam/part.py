@@ -1,4 +1,4 @@
-"""What are the sums over one part of a table for every slice?"""
+"""What are the outcomes and the sums of every slice over one part of a table?"""
 
 from __future__ import annotations
 
@@ -11,19 +11,88 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.answers.values import convert
+from scotoma.errors import DataError
 from scotoma.numbers.inputs import Flags, Floats
-from scotoma.slices.beam.columns import TableColumns
-from scotoma.slices.hashing import hash_ids
+from scotoma.printable import printable
+from scotoma.slices.hashing import hash_ids, poisson_weights
 from scotoma.slices.judging import tally
 from scotoma.slices.judging.bootstrap import BootstrapLane
 from scotoma.slices.judging.evidence import Evidence, Lane
 from scotoma.slices.judging.tally import Cells, Tallied
-from scotoma.slices.outcomes import Outcome
-from scotoma.slices.search.coding import Coding
-from scotoma.slices.search.findings import Key, unexplained
+from scotoma.slices.outcomes import Outcome, prepare_outcome
 from scotoma.slices.search.lattice import Subset, blocks, feature_subsets
-from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.weights import poisson_weights
+from scotoma.slices.search.predicates import Coding, Encoded
+from scotoma.slices.search.sweep import Key, unexplained
+from scotoma.slices.table import SlicesQuestion, Values
+
+
+def read_outcome(table: pl.DataFrame, question: SlicesQuestion) -> Outcome | None:
+    """Read the outcome of a part's rows; None where none of them counts for the metric.
+
+    >>> question = SlicesQuestion(outcome=("int8",), label="y", identifier="id")
+    >>> table = pl.DataFrame({"int8": ["a", "b"], "y": ["a", "a"]})
+    >>> read_outcome(table, question).model.above.ravel().tolist()
+    [0.0, 1.0]
+    """
+    metric = question.settings.measured
+    labels = None if question.label is None else _texts(table[question.label])
+    read = _numbers if labels is None else _texts
+    model, baseline = (
+        np.stack([read(table[name]) for name in names], axis=1) if names else np.empty(0, object)
+        for names in (question.outcome, question.baseline)
+    )
+    if labels is not None and metric.labels == "needed":
+        one, other = question.positive, set(labels.tolist()) - {"0", "1"}
+        if one is None and other:
+            raise DataError(
+                f"metric {metric.name!r} needs labels 0 and 1, got {printable(min(other))!r}: name "
+                "the label that is 1 with positive="
+            )
+        labels, model, baseline = (
+            np.equal(own, one or "1").astype(np.int64) for own in (labels, model, baseline)
+        )
+        if metric.risk != "all" and not np.any((labels == 1) == (metric.risk == "positives")):
+            return None
+    return prepare_outcome(
+        metric, model, baseline if question.baseline else None, labels, table.height,
+        paired=question.settings.paired,
+    )  # fmt: skip
+
+
+def ids_of_part(ids: pl.Series, integers: bool) -> Values:
+    """Read the ids of a part's rows, integers or strings; `integers` where text is integers."""
+    if integers and not ids.dtype.is_integer():
+        ids = ids.cast(pl.String).str.strip_chars().cast(pl.Int64)
+    if not ids.dtype.is_integer():
+        return np.asarray(_texts(ids).astype(str))
+    if ids.null_count():
+        raise _empty(ids)
+    return ids.to_numpy()
+
+
+def _texts(column: pl.Series) -> Values:
+    text = column.cast(pl.String)
+    if text.null_count() or (text.str.to_lowercase() == "nan").any():
+        raise _empty(column)
+    return np.asarray(text.to_numpy(), object)
+
+
+def _numbers(column: pl.Series) -> Values:
+    values = column
+    if values.dtype == pl.String:
+        low = values.str.to_lowercase()
+        values = (low == "true") if low.is_in(["true", "false"]).all() else values
+    numbers = values.cast(pl.Float64, strict=False)
+    if numbers.null_count():
+        raise _empty(column)
+    return numbers.to_numpy()
+
+
+def _empty(column: pl.Series) -> DataError:
+    return DataError(
+        f"column {printable(column.name)!r} must hold a value in every row, got an empty one or "
+        "one of another kind: fill or remove these rows"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,80 +116,43 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffle:
-    """One shuffle of the outcomes, which depends on (seed, number, example id) alone.
-
-    A row cannot change places with a row of another part of the table. Against a baseline that is
-    not needed: the two populations change places on a random half of the examples, or all members
-    are dealt out anew where they are not equally many. Otherwise every row draws the outcome of one
-    row of a pool.
-
-    Attributes:
-        seed: Seed of the search.
-        number: Number of the shuffle.
-        pool: Outcomes of a sample of the rows that count; None against a baseline.
-    """
-
-    seed: int
-    number: int
-    pool: Outcome | None
-
-    def deal(self, outcome: Outcome, ids: npt.NDArray[np.generic]) -> Outcome:
-        """Shuffled outcomes of some rows.
-
-        >>> from scotoma.slices.outcomes import SLICE_METRICS, prepare_outcome
-        >>> two = prepare_outcome(SLICE_METRICS["error"], np.ones(6), np.zeros(6), None, 6)
-        >>> shuffled = Shuffle(0, 0, None).deal(two, np.arange(6))
-        >>> (shuffled.model.above + shuffled.baseline.above).ravel().tolist()
-        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-        """
-        drawn = hash_ids(ids, self.seed + 1 + self.number)
-        if self.pool is not None:
-            rows = (drawn % np.uint64(len(self.pool.rows))).astype(np.intp)
-            pool = self.pool.take(rows)
-            return replace(outcome, model=pool.model, baseline=pool.baseline)
-        model, baseline = (own.members for own in outcome.populations)
-        if model == baseline:
-            return outcome.exchanged((drawn >> np.uint64(63)).astype(np.bool_))
-        order = np.random.default_rng([self.seed % 2**63, 3, self.number])
-        return outcome.dealt(order.permutation(model + baseline))
-
-
-@dataclass(frozen=True, eq=False)
 class Query:
     """What is asked of every part of the table.
 
+    A row cannot change places with a row of another part of the table. Outcomes are therefore
+    shuffled by what depends on (seed, number of the shuffle, example id) alone.
+
     Attributes:
+        question: The columns, and the settings of the search.
         codings: The features that define slices.
-        columns: The other columns.
         lane: The test whose sums are needed.
-        max_cross: Largest number of predicates in a slice.
-        seed: Seed of draws and halves.
-        shuffle: How outcomes are shuffled; None for what they are.
+        integer_ids: Whether ids that are text are integers.
         middle: The largest hash of an id in the first half of the examples; -1 without halves.
         half: The half that is counted, 0 or 1; None for all examples.
+        shuffle: Number of the shuffle of the outcomes; None for what they are.
+        pool: Outcomes of a sample of the rows that count; None against a baseline.
     """
 
+    question: SlicesQuestion
     codings: tuple[Coding, ...]
-    columns: TableColumns
     lane: Lane
-    max_cross: int
-    seed: int
-    shuffle: Shuffle | None = None
+    integer_ids: bool = False
     middle: int = -1
     half: int | None = None
+    shuffle: int | None = None
+    pool: Outcome | None = None
 
     @property
     def reads(self) -> list[str]:
         """Names of the columns that are read."""
         features = [coding.column for coding in self.codings]
-        return list(dict.fromkeys([*features, self.columns.identifier, *self.columns.answers]))
+        return list(dict.fromkeys([*features, *self.question.asked_of_rows]))
 
     @property
     def subsets(self) -> list[Subset]:
         """The feature sets in the order of their numbers; number 0 is all rows."""
         features = len(self.codings)
-        crosses = range(1, min(self.max_cross, features) + 1)
+        crosses = range(1, min(self.question.settings.max_cross, features) + 1)
         return [(), *chain.from_iterable(feature_subsets(features, cross) for cross in crosses)]
 
     def encode(self, table: pl.DataFrame) -> Encoded:
@@ -130,12 +162,32 @@ class Query:
         ]
         return Encoded(np.stack(codes), tuple(coding.predicates for coding in self.codings))
 
-    def in_half(self, ids: npt.NDArray[np.generic], half: int | None) -> Flags:
+    def in_half(self, ids: Values, half: int | None) -> Flags:
         """Flag the ids that lie in a half; all of them where it is None."""
         if half is None or ids.size == 0:
             return np.ones(ids.size, np.bool_)
-        second = hash_ids(ids, self.seed) > np.uint64(max(self.middle, 0))
+        second = hash_ids(ids, self.question.settings.seed) > np.uint64(max(self.middle, 0))
         return np.asarray(second == bool(half))
+
+    def dealt(self, outcome: Outcome, ids: Values) -> Outcome:
+        """Shuffle the outcomes of some rows, where the query says so.
+
+        Against a baseline the two populations change places on a random half of the examples, or
+        all members are dealt out anew where they are not equally many. Otherwise every row draws
+        the outcome of one row of the pool.
+        """
+        if self.shuffle is None:
+            return outcome
+        seed = self.question.settings.seed
+        drawn = hash_ids(ids, seed + 1 + self.shuffle)
+        if self.pool is not None:
+            pool = self.pool.take((drawn % np.uint64(len(self.pool.rows))).astype(np.intp))
+            return outcome.having(pool.populations)
+        model, baseline = (own.members for own in outcome.populations)
+        if model == baseline:
+            return outcome.exchanged((drawn >> np.uint64(63)).astype(np.bool_))
+        order = np.random.default_rng([seed % 2**63, 3, self.shuffle])
+        return outcome.dealt(order.permutation(model + baseline))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +201,7 @@ class PartRows:
     """
 
     encoded: Encoded
-    ids: npt.NDArray[np.generic]
+    ids: Values
     evidence: Evidence
 
     @classmethod
@@ -157,20 +209,20 @@ class PartRows:
         cls, table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
     ) -> PartRows | None:
         """Keep the rows of a table that count and lie in none of some slices; None without any."""
-        outcome = query.columns.read_outcome(table)
+        outcome = read_outcome(table, query.question)
         if outcome is None:
             return None
         encoded = query.encode(table).take(outcome.rows)
-        ids = query.columns.read_ids(table)[outcome.rows]
-        if query.shuffle is not None:
-            outcome = query.shuffle.deal(outcome, ids)
+        column = table[str(query.question.identifier)]
+        ids = ids_of_part(column, query.integer_ids)[outcome.rows]
+        outcome = query.dealt(outcome, ids)
         rows = unexplained(encoded, without)
         rows = rows[query.in_half(ids[rows], query.half)]
         if rows.size == 0:
             return None
         outcome, ids = outcome.take(rows), ids[rows]
         if isinstance(query.lane, BootstrapLane):
-            weights = poisson_weights(ids, query.lane.draws, query.seed)
+            weights = poisson_weights(ids, query.lane.draws, query.question.settings.seed)
             outcome = replace(outcome, weights=weights)
         return cls(encoded.take(rows), ids, Evidence(query.lane, outcome, None))
 
@@ -192,7 +244,7 @@ def add_up(
         Sums(np.zeros(1, np.int64), part.sums(Cells(np.zeros((1, part.ids.size), np.int32), 1))),
     )
     number, features = 0, len(query.codings)
-    for cross in range(1, min(query.max_cross, features) + 1):
+    for cross in range(1, min(query.question.settings.max_cross, features) + 1):
         for block in blocks(part.encoded, feature_subsets(features, cross)):
             lanes = part.sums(block)
             occupied = np.flatnonzero(lanes[:, 0])

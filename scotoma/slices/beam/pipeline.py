@@ -8,7 +8,8 @@ depends on (seed, example id, draw) alone, so any runner counts the same to the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -17,25 +18,200 @@ from uuid import uuid4
 import numpy as np
 import polars as pl
 
-from scotoma.errors import ScotomaError
+from scotoma.answers.values import infer_type
+from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import needs
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.printable import printable
-from scotoma.slices.beam.files import PURPOSE, file_systems
-from scotoma.slices.beam.part import PartRows, Query, Sums, add_up, merge
+from scotoma.slices.beam.part import (
+    PartRows,
+    Query,
+    Sums,
+    add_up,
+    ids_of_part,
+    merge,
+    read_outcome,
+)
+from scotoma.slices.hashing import hash_ids
 from scotoma.slices.judging.evidence import Lane
+from scotoma.slices.judging.means import Centre, counts_nonevents, psi_of, several
 from scotoma.slices.judging.tally import Cells
-from scotoma.slices.search.cover import HalfTests, Proposals, half_size, p_of_slice
-from scotoma.slices.search.findings import Key, flag_rows
-from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.sweep import Hits, join_hits
+from scotoma.slices.outcomes import Outcome, none_at_risk
+from scotoma.slices.search.predicates import Coding, Encoded, codings
+from scotoma.slices.search.strategies import (
+    HalfTests,
+    Proposals,
+    PValues,
+    SearchedTable,
+    half_size,
+    p_of_slice,
+)
+from scotoma.slices.search.sweep import Hits, Key, flag_rows, join_hits
 from scotoma.slices.settings import SearchSettings
+from scotoma.slices.table import SlicesQuestion
+from scotoma.storage.credentials import masked
+
+PURPOSE = "searching slices on Beam"
+SAMPLE = 100_000  # examples whose outcomes are dealt out, and that are looked at for leakage
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """The Parquet files of a table, on any file system that Beam can read.
+
+    Attributes:
+        paths: The files.
+    """
+
+    paths: tuple[str, ...]
+
+    @classmethod
+    def of(cls, pattern: str, options: Any) -> Files:
+        """List the files that match a pattern."""
+        systems = file_systems()
+        systems.set_options(options)
+        paths = tuple(file.path for file in systems.match([pattern])[0].metadata_list)
+        if not paths:
+            raise DataError(
+                f"pattern must name Parquet files, got none at {masked(pattern)}: correct the path"
+            )
+        return cls(paths)
+
+    def schema(self) -> pl.DataFrame:
+        """Read the columns of the first file, without rows."""
+        with self._open(self.paths[0]) as parquet:
+            return cast(pl.DataFrame, pl.from_arrow(parquet.schema_arrow.empty_table()))
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Refuse files without some columns."""
+        for path in self.paths:
+            with self._open(path) as parquet:
+                names = set(parquet.schema_arrow.names)
+            if missing := [name for name in columns if name not in names]:
+                raise DataError(
+                    f"every file must hold the column {missing[0]!r}, got {masked(path)} without: "
+                    "leave the file out, or name another column"
+                )
+
+    def tables(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Read some columns of every file, one file after the other."""
+        for path in self.paths:
+            with self._open(path) as parquet:
+                table = pl.from_arrow(parquet.read(list(dict.fromkeys(columns))))
+            yield cast(pl.DataFrame, table)
+
+    @contextmanager
+    def _open(self, path: str) -> Iterator[Any]:
+        parquet = needs("pyarrow.parquet", "beam", PURPOSE)
+        with file_systems().open(path) as opened:
+            try:
+                file = parquet.ParquetFile(opened)
+            except ValueError as error:  # what Arrow's own errors are
+                raise DataError(
+                    f"{masked(path)} cannot be read as Parquet ({error}): on Beam a table must be "
+                    "Parquet files"
+                ) from error
+            with file:
+                yield file
+
+
+def codings_of(
+    files: Files, features: Sequence[str], asked: SearchSettings
+) -> tuple[list[Coding], tuple[str, ...]]:
+    """Decide the predicates of every feature, reading one column at a time; add notes on them."""
+    notes = list[str]()
+
+    def column(name: str) -> pl.Series:
+        values = pl.concat([table[name] for table in files.tables([name])])
+        typed, note = infer_type(values)
+        notes.extend([note] * bool(note))
+        return typed
+
+    every = codings(map(column, features), max_categories=asked.max_categories, bins=asked.bins)
+    return every, (*notes, *(coding.note for coding in every if coding.note))
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Facts about all outcomes of a table.
+
+    Attributes:
+        examples: Rows of the table.
+        at_risk: Rows that count for the metric.
+        binary: Whether all outcomes are 0 or 1.
+        mean: Mean outcome of the model at hand.
+        centre: The values that means are centred on.
+        middle: The largest hash of an id in the first half of the examples; -1 without halves.
+    """
+
+    examples: int
+    at_risk: int
+    binary: bool
+    mean: float
+    centre: Centre
+    middle: int
+
+
+def overview_of(files: Files, question: SlicesQuestion, *, integer_ids: bool) -> Overview:
+    """Look through the outcomes of all files, one after the other."""
+    asked, name = question.settings, str(question.identifier)
+    examples = rows = 0
+    binary, largest, model, total = True, 0.0, 0.0, 0.0
+    members: Floats | float = 0.0
+    hashes = [np.empty(0, np.uint64)]
+    for table in files.tables(question.asked_of_rows):
+        examples += table.height
+        outcome = read_outcome(table, question) if table.height else None
+        if outcome is None:
+            continue
+        psi = psi_of(outcome)
+        binary = binary and outcome.binary
+        rows += outcome.rows.size
+        largest = max(largest, float(np.abs(psi).max()))
+        model += float(outcome.model.above.mean(1).sum())
+        total += float(psi.sum())
+        members = members + np.array([own.mean(1).sum() for own in several(outcome)])
+        if asked.confirms:
+            ids = ids_of_part(table[name], integer_ids)
+            hashes.append(hash_ids(ids[outcome.rows], asked.seed))
+    if rows == 0:
+        raise none_at_risk(asked.measured, examples)
+    drawn = np.sort(np.concatenate(hashes))
+    repeated = int(np.count_nonzero(drawn[1:] == drawn[:-1]))
+    if repeated:
+        raise DataError(
+            f"example ids must be unique over all files, got {repeated:,} that repeat: give every "
+            "row an id of its own"
+        )
+    inverted = counts_nonevents(total / rows, largest, bool(question.baseline))
+    centre = Centre(total / rows, inverted, tuple((np.asarray(members) / rows).tolist()))
+    middle = int(drawn[-(-drawn.size // 2) - 1]) if drawn.size else -1
+    return Overview(examples, rows, binary, model / rows, centre, middle)
+
+
+def ids_are_integers(files: Files, identifier: str) -> bool:
+    """Say whether the ids of all files are integers, also where they are text."""
+    kinds = (infer_type(table[identifier])[0].dtype for table in files.tables([identifier]))
+    return all(kind.is_integer() or kind == pl.Null for kind in kinds)
+
+
+def sample_of(files: Files, query: Query, examples: int) -> tuple[pl.DataFrame, Outcome | None]:
+    """At most `SAMPLE` rows, evenly spread over the files, and their outcome."""
+    every = -(-examples // SAMPLE) or 1
+    table = pl.concat([part.gather_every(every) for part in files.tables(query.reads)])
+    return table, read_outcome(table, query.question)
+
+
+def file_systems() -> Any:
+    """Beam's file systems, which know `s3://` and the like."""
+    return needs("apache_beam.io.filesystems", "beam", PURPOSE).FileSystems
+
 
 AddUp = Callable[[pl.DataFrame], Iterator[tuple[int, Sums]]]
 
 
-@dataclass(frozen=True, eq=False)
-class TableOnBeam:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableOnBeam(SearchedTable):
     """A table that a runner of Beam reads.
 
     Attributes:
@@ -43,14 +219,12 @@ class TableOnBeam:
         options: Beam's `PipelineOptions`.
         folder: Where results lie until they are read: a place that runner and caller share.
         query: What is counted in every part of it.
-        asked: The settings of the search.
     """
 
     pattern: str
     options: Any
     folder: str
     query: Query
-    asked: SearchSettings
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
         """Test all candidates, as `SearchedTable` says."""
@@ -216,10 +390,10 @@ def _inside(encoded: Encoded, keys: tuple[Key, ...]) -> Flags:
     return np.array([flag_rows(encoded, key) for key in keys], np.bool_).reshape(len(keys), rows)
 
 
-def _conditional(first: Sums, count: int, lane: Lane) -> list[tuple[float, int]]:
+def _conditional(first: Sums, count: int, lane: Lane) -> PValues:
     """Give p-value and size of each of some slices among the rows in none before it."""
     remaining: Floats = first.lanes.sum(0)
-    results: list[tuple[float, int]] = []
+    results: PValues = []
     for place in range(count):
         inside = first.lanes[first.cell == place].sum(0)
         both = Sums(np.arange(2), np.stack([remaining - inside, inside]))

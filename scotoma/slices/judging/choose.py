@@ -13,6 +13,7 @@ from scotoma.errors import DataError
 from scotoma.numbers import Estimate, few_runs, undefined
 from scotoma.numbers.inputs import Ints
 from scotoma.numbers.wilson_interval import wilson
+from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
 from scotoma.slices.judging.evidence import Direction, Evidence, JudgedCells, Lane, Shared
@@ -21,7 +22,6 @@ from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sid
 from scotoma.slices.judging.tally import Part, Sums
 from scotoma.slices.outcomes import Outcome, Scored, SliceMetric
 from scotoma.slices.settings import SearchSettings
-from scotoma.slices.weights import poisson_weights
 
 Judge = Evidence | Ranks  # what a search asks: the test of any cells, of any rows
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Codes, Flags, Floats
-from scotoma.slices.judging.clusters import ClusterSums
-from scotoma.slices.judging.tally import Cells, Part, Rows, Sums, Tallied
+from scotoma.slices.judging.tally import Cells, ClusterSums, Part, Rows, Sums, Tallied
 from scotoma.slices.outcomes import Outcome, shuffle
 
 Direction = Literal["higher", "lower", "both"]

@@ -9,10 +9,9 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from scotoma.numbers.inputs import Flags, Floats
-from scotoma.slices.judging.clusters import ClusterVariance
 from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared
 from scotoma.slices.judging.tails import two_sided
-from scotoma.slices.judging.tally import Part, Sums
+from scotoma.slices.judging.tally import ClusterVariance, Part, Sums
 from scotoma.slices.outcomes import Outcome
 
 MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level

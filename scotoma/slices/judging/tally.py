@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from math import comb
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+
+from scotoma.numbers.inputs import Codes, Floats
 
 Keys = npt.NDArray[np.integer[Any]]
 Lanes = npt.NDArray[Any]
@@ -112,3 +115,118 @@ def narrow(lanes: npt.NDArray[np.int64]) -> Lanes:
         if largest <= np.iinfo(kind).max:
             return lanes.astype(kind)
     return lanes
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums:
+    """Sums over the rows of each cluster in each slice of a block, for each pair that shares rows.
+
+    Attributes:
+        cell: The slice of each pair, shape (U,).
+        cluster: Its cluster.
+        rows: Rows of the cluster in the slice.
+        sums: Their sum of every value, shape (U, W).
+    """
+
+    cell: npt.NDArray[np.intp]
+    cluster: Codes
+    rows: Floats
+    sums: Floats
+
+    @classmethod
+    def of(cls, keys: Keys, clusters: Codes, values: Floats) -> ClusterSums:
+        """Sum the rows of each cluster in each slice.
+
+        >>> values = np.array([[1.0], [2.0], [4.0]])
+        >>> pairs = ClusterSums.of(np.array([[0, 0, 1]]), np.array([4, 4, 4]), values)
+        >>> pairs.cell.tolist(), pairs.rows.tolist(), pairs.sums.ravel().tolist()
+        ([0, 1], [2.0, 1.0], [3.0, 4.0])
+        """
+        many = int(clusters.max(initial=0)) + 1
+        met = (keys.astype(np.int64) * many + clusters).ravel()
+        order = np.argsort(met)
+        met = met[order]
+        starts = np.flatnonzero(np.concatenate([[True], met[1:] != met[:-1]]))
+        rows = np.diff(starts, append=met.size).astype(np.float64)
+        sums = np.add.reduceat(values[order % len(values)], starts, axis=0)
+        cell, cluster = np.divmod(met[starts], many)
+        return cls(cell, cluster, rows, sums)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterVariance:
+    """The variance of slices' effects over clusters, shape (T,) each.
+
+    Attributes:
+        variance: V_ex: the sum over clusters of their squared influence on the effect.
+        df: Its degrees of freedom, 2 C / (kurtosis of the influence - 1) over C clusters.
+        event_squares: Sums over clusters of their squared events.
+        clusters: Clusters that have rows in the slice.
+    """
+
+    variance: Floats
+    df: Floats
+    event_squares: Floats
+    clusters: Floats
+
+    def take(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> ClusterVariance:
+        """Keep some of the slices."""
+        return ClusterVariance(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    @classmethod
+    def of(
+        cls, pairs: ClusterSums, cells: int, cell: Codes, n: Floats, whole: ClusterSums | None
+    ) -> ClusterVariance:
+        """Add up the influences of the clusters.
+
+        With S the sum over a cluster's m rows in the slice, n rows in all, the influence is S / n
+        against nothing, and (S - m mean) / n - (S' - m' rest) / n' against the rest, where the
+        cluster has m' rows with sum S'. The sum of squares is multiplied by C / (C - 1).
+        """
+
+        def add(values: Floats) -> Floats:
+            return np.asarray(np.bincount(pairs.cell, values, cells)[cell], np.float64)
+
+        def spread(values: Floats) -> Floats:
+            every = np.zeros(cells)
+            every[cell] = values
+            return every[pairs.cell]
+
+        size = np.ones(cells)
+        size[cell] = n
+        size = size[pairs.cell]
+        own = pairs.sums[:, 0] / size
+        clusters = counted = add(np.ones(pairs.rows.size))
+        second, fourth = np.zeros(n.size), np.zeros(n.size)
+        if whole is not None:
+            total, outside = whole.sums[:, 0].sum(), whole.rows.sum() - n
+            inside = add(pairs.sums[:, 0])
+            rest = (total - inside) / outside
+            centred = pairs.sums[:, 0] - pairs.rows * spread(inside / n)
+            at = np.searchsorted(whole.cluster, pairs.cluster)
+            there = whole.sums[at, 0] - whole.rows[at] * spread(rest)
+            here = pairs.sums[:, 0] - pairs.rows * spread(rest)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                own = centred / size - (there - here) / spread(outside)
+                away = there / spread(outside)
+            second = _power(whole, rest, 2) / outside**2 - add(away**2)
+            fourth = _power(whole, rest, 4) / outside**4 - add(away**4)
+            counted = np.full(n.size, float(whole.rows.size))
+        second, fourth = second + add(own**2), fourth + add(own**4)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = np.where(second > 0, counted * fourth / second**2 - 1.0, 0.0)
+        return cls(
+            second * counted / np.maximum(counted - 1, 1),
+            2 * counted / np.maximum(excess, 1e-12),
+            add(pairs.sums[:, 1] ** 2),
+            clusters,
+        )
+
+
+def _power(whole: ClusterSums, mean: Floats, power: int) -> Floats:
+    """Add up over clusters (S - m mean)^power for each of some means, by the binomial formula."""
+    s, m = whole.sums[:, 0], whole.rows
+    terms = [
+        comb(power, i) * (s ** (power - i) * m**i).sum() * (-mean) ** i for i in range(power + 1)
+    ]
+    return np.asarray(np.sum(terms, axis=0))

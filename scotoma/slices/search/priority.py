@@ -97,7 +97,6 @@ def prioritise(
     encoded: Encoded,
     evidence: Judge,
     asked: SearchSettings,
-    candidates: int,
     decide: Decide,
     budget: Budget,
 ) -> tuple[Hits, tuple[Iteration, ...]]:
@@ -116,7 +115,7 @@ def prioritise(
             }
             expected = float(encoded.sizes.sum())
         else:
-            chosen, expected = _subdivide(encoded, state, asked.max_cross, candidates)
+            chosen, expected = _subdivide(encoded, state, asked)
         if not chosen:
             break
         new = _evaluate(encoded, evidence, chosen, state, budget, asked.min_size)
@@ -133,18 +132,18 @@ def prioritise(
 
 
 def _subdivide(
-    encoded: Encoded, state: _State, max_cross: int, candidates: int
+    encoded: Encoded, state: _State, asked: SearchSettings
 ) -> tuple[dict[Subset, Flags], float]:
     """Pop base slices and add a predicate to each, until enough candidates are expected."""
     chosen: dict[Subset, Flags] = {}
     free: dict[Subset, Flags] = {}  # cells that may become candidates, as of this iteration
     expected = 0.0
-    while expected < candidates and state.queue:
+    while expected < (asked.budget or 0) and state.queue:
         _, _, base, cell = heappop(state.queue)
         codes = np.unravel_index(cell, shape_of(encoded, base))
         rate = nonempty_rate(state.counted, len(base) + 1)
         for feature in range(len(encoded.predicates)):
-            if feature in base or len(base) >= max_cross:
+            if feature in base or len(base) >= asked.max_cross:
                 continue
             child = tuple(sorted((*base, feature)))
             if child not in free:
