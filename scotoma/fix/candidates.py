@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import numpy_helper
 
 from scotoma.config import Variant
 from scotoma.datasets.label_pairs import label_rows
@@ -123,6 +124,22 @@ def prepared(path: Path) -> onnx.ModelProto:
     return model
 
 
+def without_smallest(weight: NDArray[np.float32], share: float) -> NDArray[np.float32]:
+    """Set the smallest magnitudes of a weight to zero.
+
+    Args:
+        weight: Any shape.
+        share: Of its values, a fraction.
+
+    >>> without_smallest(np.float32([[3.0, -1.0], [0.5, 2.0]]), 0.5).tolist()
+    [[3.0, 0.0], [0.0, 2.0]]
+    """
+    pruned = weight.copy()
+    count = round(share * weight.size)
+    pruned.reshape(-1)[np.argsort(np.abs(weight), axis=None, kind="stable")[:count]] = 0
+    return pruned
+
+
 AUDITED = "as audited"  # ranges or scales of external models
 CALIBRATORS = ("minmax", "percentile", "entropy")
 SCALES = ("per-channel", "per-layer")  # of the weights of dynamic int8, which has no ranges
@@ -139,6 +156,7 @@ class RepairChoices:
         folder: For files of members that are being tried.
         process: Runs external models, as `predict_members` has it.
         layers: Layers of the network.
+        shares: How much of each layer `with_layers` prunes, by member; nothing for int8.
     """
 
     members: FloatMembers
@@ -147,9 +165,11 @@ class RepairChoices:
     folder: Path
     process: IsolatedProcess | None = None
     layers: tuple[Layer, ...] = ()
+    shares: Sequence[Sequence[float]] = ()
     _mixed: MixedPrecision | None = None
     _ranges: dict[tuple[str, int], Ranges] = field(default_factory=dict)
     _sizes: dict[frozenset[int], int] = field(default_factory=dict)
+    _pruned: dict[tuple[int, str], NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         first = self.members.load(0)
@@ -193,6 +213,27 @@ class RepairChoices:
             tensors = calibrated_tensors(own, OPERATORS)
             self._ranges[key] = static_ranges(own, by, self.members.calibration, tensors)
         return self._mixed(own, self._ranges[key], float32)
+
+    def with_layers(self, index: int, layers: Collection[int]) -> onnx.ModelProto:
+        """Make one member of which some layers alone are compressed: pruned, or int8.
+
+        Args:
+            index: Which.
+            layers: Places of the layers.
+        """
+        if not self.shares:
+            first = self.ranges[1] if self.ranges is SCALES else self.ranges[0]
+            by = first if self.audited == AUDITED else self.audited
+            return self.member(index, by, set(range(len(self.layers))) - set(layers))
+        graph = self.members.load(index)
+        held = {one.name: one for one in graph.graph.initializer}
+        for place in layers:
+            name = self.layers[place].weight
+            if (index, name) not in self._pruned:  # sorting takes longer than all else
+                weight = numpy_helper.to_array(held[name])
+                self._pruned[index, name] = without_smallest(weight, self.shares[index][place])
+            held[name].CopyFrom(numpy_helper.from_array(self._pruned[index, name], name))
+        return graph
 
     def _dynamic(
         self, member: onnx.ModelProto, scales: str, nodes: tuple[str, ...]

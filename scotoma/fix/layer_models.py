@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,7 @@ from scotoma.config import Variant
 from scotoma.config.limits import GIB, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.fix.candidates import (
-    CALIBRATORS,
     EXTERNAL_IMAGES,
-    SCALES,
     FloatMembers,
     RepairChoices,
     as_taken,
@@ -38,22 +36,6 @@ from scotoma.run import Run
 from scotoma.storage.files import bytes_on_disk
 
 
-def without_smallest(weight: NDArray[np.float32], share: float) -> NDArray[np.float32]:
-    """Set the smallest magnitudes of a weight to zero.
-
-    Args:
-        weight: Any shape.
-        share: Of its values, a fraction.
-
-    >>> without_smallest(np.float32([[3.0, -1.0], [0.5, 2.0]]), 0.5).tolist()
-    [[3.0, 0.0], [0.0, 2.0]]
-    """
-    pruned = weight.copy()
-    count = round(share * weight.size)
-    pruned.reshape(-1)[np.argsort(np.abs(weight), axis=None, kind="stable")[:count]] = 0
-    return pruned
-
-
 def zero_shares(weights: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[float]:
     """Share of the values of some weights that are zero, a fraction each.
 
@@ -63,36 +45,7 @@ def zero_shares(weights: Mapping[str, NDArray[Any]], names: Sequence[str]) -> li
     return [float((weights[name] == 0).mean()) for name in names]
 
 
-@dataclass
-class PrunedLayers:
-    """Dense members, and how much of each layer is pruned.
-
-    Attributes:
-        dense: The dense members.
-        shares: Of each layer's weights, by member.
-    """
-
-    dense: RepairChoices
-    shares: list[list[float]]
-    _pruned: dict[tuple[int, str], NDArray[np.float32]] = field(default_factory=dict)
-
-    def sparsities(self) -> list[float]:
-        """Share of each layer's weights that are zero, mean over the members."""
-        return [float(share) for share in np.mean(self.shares, axis=0)]
-
-    def write(self, index: int, layers: Collection[int], path: Path) -> None:
-        """Write a member with some layers pruned."""
-        graph = self.dense.members.load(index)
-        held = {one.name: one for one in graph.graph.initializer}
-        for place in layers:
-            name = self.dense.layers[place].weight
-            if (index, name) not in self._pruned:  # sorting takes longer than all else
-                weight = numpy_helper.to_array(held[name])
-                self._pruned[index, name] = without_smallest(weight, self.shares[index][place])
-            held[name].CopyFrom(numpy_helper.from_array(self._pruned[index, name], name))
-        onnx.save_model(graph, path)
-
-
+NONE = np.zeros((0, 3, 1, 1), np.uint8)
 INT8 = (
     "Members in float32, with one layer after the other in {mode} int8, beside the same members "
     "whole in float32."
@@ -104,75 +57,82 @@ PRUNED = (
 
 
 @dataclass
-class TrainedLayers:
-    """Members of one variant, with some of their layers compressed.
+class Compared:
+    """Models of one variant, with some of their layers compressed.
 
     Attributes:
-        choices: The members in float32, and how int8 is made of them.
-        pruned: How they are pruned; None for int8.
+        run: With its members.
+        variant: Their variant.
+        network: What they are run as.
+        folder: For files of models that are being tried.
+        names: Names of the layers.
+        products: Multiplications that a model takes for an image.
         images: What they are run on, uint8, shape (n, 3, H, W).
+        shares: Of zeros in each layer, by model; nothing for int8.
     """
 
     run: Run
+    variant: Variant
+    network: Network
+    folder: Path
+    names: list[str]
+    products: int
+    images: NDArray[np.uint8] = field(default_factory=lambda: NONE, init=False)
+    shares: list[list[float]] = field(default_factory=list, init=False)
+
+    @property
+    def sparsities(self) -> list[float] | None:
+        """Share of each layer's weights that pruning set to zero; None for int8."""
+        if not any(self.shares):
+            return None
+        return [float(share) for share in np.mean(self.shares, axis=0)]
+
+
+@dataclass
+class TrainedLayers(Compared):
+    """Those that the audit trained.
+
+    Attributes:
+        choices: The members in float32, and how int8 is made of them.
+    """
+
     choices: RepairChoices
-    pruned: PrunedLayers | None = None
-    images: NDArray[np.uint8] | None = None
 
     @property
     def compared(self) -> str:
         """What is compared with what, as a sentence."""
-        mode = self.choices.variant.mode.partition("-")[0]
-        return PRUNED if self.choices.variant.kind == "prune" else INT8.format(mode=mode)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the layers."""
-        return [layer.name for layer in self.choices.layers]
+        mode = self.variant.mode.partition("-")[0]
+        return PRUNED if self.variant.kind == "prune" else INT8.format(mode=mode)
 
     @property
     def members(self) -> int:
         """How many members may be run."""
         return self.choices.members.count
 
-    @property
-    def products(self) -> int:
-        """Multiplications that a member takes for an image."""
-        return products_of(self.choices.members.load(0))
-
-    @property
-    def sparsities(self) -> list[float] | None:
-        """Share of each layer's weights that pruning set to zero; None for int8."""
-        return self.pruned.sparsities() if self.pruned else None
-
     def show(self, images: NDArray[np.uint8], members: int) -> None:
         """Set the images, uint8, shape (n, 3, H, W), and how many members are run on them."""
         self.images = images
         self.choices.members = replace(self.choices.members, count=members)
-        variant = self.choices.variant
-        if variant.kind != "prune":
+        if self.variant.kind != "prune":
             return
-        paths = [self.run.member(variant.name, index) for index in range(members)]
+        paths = [self.run.member(self.variant.name, index) for index in range(members)]
         self.run.fetch(*paths)
-        refuse_absent(paths, variant.name)
+        refuse_absent(paths, self.variant.name)
         weights = [layer.weight for layer in self.choices.layers]
-        shares = [zero_shares(read_weights(path), weights) for path in paths]
-        self.pruned = PrunedLayers(self.choices, shares)
+        self.choices.shares = self.shares = [
+            zero_shares(read_weights(path), weights) for path in paths
+        ]
 
     def write(self, layers: frozenset[int], folder: Path) -> list[Path]:
         """Write the members with some layers compressed."""
-        float32 = frozenset(range(len(self.choices.layers))) - layers
         paths = [folder / f"member-{index:03d}.onnx" for index in range(self.members)]
         for index, path in enumerate(paths):
-            if self.pruned:
-                self.pruned.write(index, layers, path)
-            else:
-                onnx.save_model(self.choices.member(index, self.choices.audited, float32), path)
+            onnx.save_model(self.choices.with_layers(index, layers), path)
         return paths
 
     def predict(self, paths: list[Path]) -> NDArray[np.int64]:
         """Class ids that some files give, a row a label, shape (n * L, files)."""
-        assert self.images is not None
-        return predicted_by(paths, self.images, self.choices.network)
+        return predicted_by(paths, self.images, self.network)
 
 
 def trained_layers(run: Run, variant: Variant, network: Network, folder: Path) -> TrainedLayers:
@@ -189,9 +149,10 @@ def trained_layers(run: Run, variant: Variant, network: Network, folder: Path) -
     """
     pruned = variant.kind == "prune"
     base = variant.model_copy(update={"derived_from": "dense"}) if pruned else variant
-    none = np.zeros((0, 3, 1, 1), np.uint8)  # of no use: training images calibrate
-    members = float_members(run, base, network, none)
-    return TrainedLayers(run, RepairChoices(members, variant, network, folder))
+    members = float_members(run, base, network, NONE)  # training images calibrate
+    choices = RepairChoices(members, variant, network, folder)
+    names, products = [layer.name for layer in choices.layers], products_of(members.load(0))
+    return TrainedLayers(run, variant, network, folder, names, products, choices)
 
 
 MOST_BYTES = 16 * 10**9  # of models with some layers compressed, written one after the other
@@ -210,14 +171,12 @@ class _Models:
     """What the other process compresses.
 
     Attributes:
-        way: How they were compressed, one of `WAYS`.
-        variant: That of the models.
+        variant: That of the models; where they are int8, in their mode.
         network: What models are run as.
         folder: Holds dense models as `prepared` leaves them, and images that calibrate.
         shares: Of zeros in each layer, by model.
     """
 
-    way: str
     variant: Variant
     network: Network
     folder: Path
@@ -225,38 +184,21 @@ class _Models:
 
 
 @dataclass
-class ExternalLayers:
-    """External models of one variant, with some of their layers compressed.
+class ExternalLayers(Compared):
+    """Those that others made.
 
     Attributes:
-        run: With its members.
-        variant: Their variant.
         way: How they were compressed, by their own graphs: one of `WAYS`.
-        network: What they are run as.
-        folder: For files of models that are being tried.
         process: Runs them.
-        names: Names of the layers.
-        products: Multiplications that a model takes for an image.
-        shares: Of zeros in each layer, by model.
-        images: What they are run on, uint8, shape (n, 3, H, W).
     """
 
-    run: Run
-    variant: Variant
     way: str
-    network: Network
-    folder: Path
     process: IsolatedProcess
-    names: list[str]
-    products: int
-    shares: list[list[float]] = field(default_factory=list)
-    images: NDArray[np.uint8] | None = None
 
     @property
     def compared(self) -> str:
         """What is compared with what, as a sentence."""
-        images = 0 if self.images is None else min(len(self.images), EXTERNAL_IMAGES)
-        way = WAYS[self.way].format(images=images)
+        way = WAYS[self.way].format(images=min(len(self.images), EXTERNAL_IMAGES))
         return f"Dense models with one layer after the other {way} beside the same models whole."
 
     @property
@@ -277,13 +219,6 @@ class ExternalLayers:
             )
         return min(self.run.config.models_of(self.variant.name), MOST_BYTES // each)
 
-    @property
-    def sparsities(self) -> list[float] | None:
-        """Share of each layer's weights that are zero; None for int8."""
-        if self.way != "prune":
-            return None
-        return [float(share) for share in np.mean(self.shares, axis=0)]
-
     def show(self, images: NDArray[np.uint8], members: int) -> None:
         """Set the images, uint8, shape (n, 3, H, W), and how many models are run on them."""
         self.images = images
@@ -297,7 +232,6 @@ class ExternalLayers:
     def write(self, layers: frozenset[int], folder: Path) -> list[Path]:
         """Write the models with some layers compressed."""
         models = _Models(
-            self.way,
             self.variant,
             replace(self.network, limits=None),
             self.folder,
@@ -311,7 +245,6 @@ class ExternalLayers:
 
     def predict(self, paths: list[Path]) -> NDArray[np.int64]:
         """Class ids that some files give, a row a label, shape (n * L, files)."""
-        assert self.images is not None
         try:
             return predicted_by(paths, self.images, self.network, self.process)
         except RuntimeError as error:
@@ -359,7 +292,7 @@ def external_layers(
             "weights set to zero"
         )
     own = variant if way == "prune" else variant.model_copy(update={"mode": way})
-    return ExternalLayers(run, own, way, network, folder, process, names, products)
+    return ExternalLayers(run, own, network, folder, names, products, way, process)
 
 
 def _pair(run: Run, variant: Variant, index: int) -> tuple[Path, Path]:
@@ -425,14 +358,8 @@ def _shares(graph: onnx.ModelProto) -> list[float]:
 
 
 def _compressed(models: _Models, index: int, layers: list[int], path: Path) -> None:
-    """Write a model with some layers compressed."""
-    choices = _choices(models)
-    if models.way == "prune":
-        PrunedLayers(choices, [list(shares) for shares in models.shares]).write(index, layers, path)
-        return
-    by = SCALES[1] if choices.ranges is SCALES else CALIBRATORS[0]
-    float32 = set(range(len(choices.layers))) - set(layers)
-    onnx.save_model(choices.member(index, by, float32), path)
+    """Write one model with some layers compressed."""
+    onnx.save_model(_choices(models).with_layers(index, layers), path)
 
 
 @lru_cache(maxsize=1)
@@ -443,4 +370,7 @@ def _choices(models: _Models) -> RepairChoices:
     members = FloatMembers(
         len(files), lambda index: onnx.load(files[index]), ready, reduce_range=False
     )
-    return RepairChoices(members, models.variant, models.network, models.folder)
+    choices = RepairChoices(members, models.variant, models.network, models.folder)
+    if any(models.shares):
+        choices.shares = models.shares
+    return choices

@@ -19,7 +19,7 @@ from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.fix import layers as compared_layers
-from scotoma.fix.layer_models import without_smallest
+from scotoma.fix.candidates import without_smallest
 from scotoma.fix.layers import layers_file, write_layers
 from scotoma.inference import OURS, scores_onnx
 from scotoma.inference.weights import read_weights

@@ -25,7 +25,7 @@ from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.fix import layer_models as external
-from scotoma.fix.layer_models import without_smallest
+from scotoma.fix.candidates import without_smallest
 from scotoma.fix.layers import layers_file, write_layers
 from scotoma.fix.refusals import repairable
 from scotoma.fix.repair import repair_variant
