@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.divergence import Divergence
@@ -23,10 +23,8 @@ from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.words import admission_lines, too_small
 
 WIDTH = 80
-TOP1, DIFFER, EXCESS = 1, 3, 4  # the last two take turns, for want of room
-WORST = "most affected"
 NAMED = 3  # failing tests that a waiver covers
-HEAD = ("variant", "top-1 %", "CIE", "differ/floor", "excess, points", WORST, "where")
+FEW_MEMBERS = 5  # below it CIE counts are unstable
 
 
 def summary(audit: Audit, gate: GateResult | None = None) -> str:
@@ -40,119 +38,113 @@ def summary(audit: Audit, gate: GateResult | None = None) -> str:
     Returns:
         Lines of text, each ended.
     """
-    if audit.scores is not None:
-        return _of_scores(audit, gate)
-    examples, members = audit.examples, min(variant.members for variant in audit.variants)
-    level = f"{100 * audit.level:.0f}%"
-    clusters = f" ({examples.clusters:,} clusters)" if examples.clusters < examples.test else ""
-    lines = [
-        *_wrapped(
-            f"{printable(audit.project)}: {examples.test:,} test examples{clusters}, "
-            f"{_members(audit)} a variant, {level} intervals"
-        ),
-        "",
-    ]
-    head = HEAD if audit.labelled else tuple("changed, %" if h == WORST else h for h in HEAD)
-    rows: list[tuple[str, ...]] = [head]
-    relatives: dict[int, Quantity] = {}
-    for variant in audit.variants:
-        name = variant.name
-        cells = [printable(name), "", "", "", "", "", ""]
-        if audit.labelled:
-            cells[TOP1] = _plus_minus(audit.accuracy[name].top1)
-        if name in audit.divergence:
-            cie = audit.divergence[name].cie
-            cells[2] = f"{cie.cie.count:,}"
-            cells[DIFFER] = _differ_and_floor(audit.divergence[name])
-            cells[EXCESS] = _interval(cie.excess, 100, 1)
-            worst = worst_change(audit, name)
-            if not audit.labelled:
-                changed = most_changed(audit, name)
-                cells[5] = _interval(changed.changed, 100, 1, sign="")
-                cells[6] = printable(audit.group_names[changed.group])
-            if worst is not None:
-                cells[5] = _interval(worst.absolute, 100, 1)
-                cells[6] = printable(_where(audit, worst))
-                relatives[len(rows)] = worst.relative
-        rows.append(tuple(cells))
-    if not audit.labelled:
-        rows = [(*row[:TOP1], *row[TOP1 + 1 :]) for row in rows]
-    differ = DIFFER if audit.labelled else DIFFER - 1
-    if gate is None:
-        table, has_relatives = _with_relatives(
-            [row[:differ] + row[differ + 1 :] for row in rows], relatives
-        )
-    else:
-        marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
-        judged = [
-            (mark, *row[: differ + 1], *row[differ + 2 :])
-            for mark, row in zip(marks, rows, strict=True)
-        ]
-        table, has_relatives = _with_relatives(judged, relatives, words=2)
-    legend = _legend(audit, judged=gate is not None, has_relatives=has_relatives)
-    lines += [*table, "", *_wrapped(legend, indent=""), ""]
+    of_scores, members = audit.scores is not None, min(one.members for one in audit.variants)
+    lines = [*_wrapped(_subject(audit)), ""]
+    lines += (_score_lines if of_scores else _label_lines)(audit, gate)
     if gate is not None:
         lines += _verdicts(audit, gate)
-        if sentence := frontier_sentence(audit.variants, gate):
-            lines += _wrapped(f"{sentence}.")
-        lines.append("")
-    lines += [
-        line
-        for variant in audit.compressed
-        for gap in shown_gaps(audit, variant.name)
-        for line in _wrapped(printable(f"{variant.name}: {gap_words(audit, gap)}"))
-    ]
-    if audit.robustness is not None:
-        for variant in audit.compressed:
-            lines += _corrupted(audit, audit.robustness, variant.name)
-    if not audit.labelled:
+        sentence = "" if of_scores else frontier_sentence(audit.variants, gate)
+        lines += _wrapped(f"{sentence}.") if sentence else []
+        lines += [] if of_scores else [""]
+    if not of_scores:
+        lines += _gap_lines(audit)
+    if not audit.labelled and not of_scores:
         lines += _wrapped(audit.examples.unlabelled)
     if members == 1:
-        lines += _wrapped(
-            "One model a side: CIEs are the flips between these two models; another training run "
-            "may differ."
-        )
-    elif members < 5:
+        flips = "" if of_scores else "CIEs are the flips between these two models; "
+        lines += _wrapped(f"One model a side: {flips}another training run may differ.")
+    elif members < FEW_MEMBERS and not of_scores:
         lines.append(f"With {members} members a variant, CIE counts are unstable: use 10 or more.")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _of_scores(audit: Audit, gate: GateResult | None) -> str:
-    """Summarize an audit of scores: means, and the group that gets worse most."""
-    scores, examples = audit.scores, audit.examples
-    members = min(variant.members for variant in audit.variants)
-    assert scores is not None
+def _subject(audit: Audit) -> str:
+    """What was audited, in a line."""
+    examples, scores = audit.examples, audit.scores
     clusters = f" ({examples.clusters:,} clusters)" if examples.clusters < examples.test else ""
-    better = "lower" if scores.lower_is_better else "higher"
-    lines = _wrapped(
-        f"{printable(audit.project)}: {examples.test:,} test examples{clusters}, "
-        f"{_members(audit)} a variant, {100 * audit.level:.0f}% intervals; "
-        f"{printable(scores.name)}{printable(f' in {scores.unit}' if scores.unit else '')}, "
-        f"{better} is better"
+    said = (
+        f"{audit.project}: {examples.test:,} test examples{clusters}, {_members(audit)} a variant, "
+        f"{100 * audit.level:.0f}% intervals"
     )
-    rows: list[tuple[str, ...]] = [("variant", "mean", "worse, %", "most affected, %", "where")]
+    if scores is not None:
+        unit = f" in {scores.unit}" if scores.unit else ""
+        better = "lower" if scores.lower_is_better else "higher"
+        said += f"; {scores.name}{unit}, {better} is better"
+    return printable(said)
+
+
+def _label_lines(audit: Audit, gate: GateResult | None) -> list[str]:
+    """The table of an audit of labels and its legend."""
+    rows: list[dict[str, str]] = []
+    relatives: dict[int, Quantity] = {}
+    affected = "most affected" if audit.labelled else "changed, %"
+    compared = "excess, points" if gate is None else "differ/floor"
+    for number, variant in enumerate(audit.variants, 1):
+        name = variant.name
+        row = {"gate": _mark(gate, name), "variant": name}
+        if audit.labelled:
+            row["top-1 %"] = _plus_minus(audit.accuracy[name].top1, 100, ".1f")
+        row |= dict.fromkeys(("CIE", compared, affected, "where"), "")
+        if name in audit.divergence:
+            divergence = audit.divergence[name]
+            row["CIE"] = f"{divergence.cie.cie.count:,}"
+            row[compared] = (
+                _interval(divergence.cie.excess, 100)
+                if gate is None
+                else _differ_and_floor(divergence)
+            )
+            if not audit.labelled:
+                changed = most_changed(audit, name)
+                row[affected] = _interval(changed.changed, 100, sign="")
+                row["where"] = audit.group_names[changed.group]
+            elif (worst := worst_change(audit, name)) is not None:
+                row[affected] = _interval(worst.absolute, 100)
+                row["where"] = _where(audit, worst)
+                relatives[number] = worst.relative
+        rows.append(row)
+    table, has_relatives = _with_relatives(_cells(rows, gate), relatives, 1 if gate is None else 2)
+    legend = _legend(audit, judged=gate is not None, has_relatives=has_relatives)
+    return [*table, "", *_wrapped(legend, indent=""), ""]
+
+
+def _score_lines(audit: Audit, gate: GateResult | None) -> list[str]:
+    """The table of an audit of scores and its legend."""
+    scores = audit.scores
+    assert scores is not None
+    rows: list[dict[str, str]] = []
     for variant in audit.variants:
-        mean = _in_unit(scores.variants[variant.name].mean)
-        cells = [printable(variant.name), mean, "", "", ""]
+        mean = _plus_minus(scores.variants[variant.name].mean, 1, ".4g", half=".2g")
+        row = {"gate": _mark(gate, variant.name), "variant": variant.name, "mean": mean}
+        row |= dict.fromkeys(("worse, %", "most affected, %", "where"), "")
         if variant.name in scores.means:
-            cells[2] = _interval(scores.means[variant.name][0].relative, 1, 1)
+            row["worse, %"] = _interval(scores.means[variant.name][0].relative, 1)
             if (worst := worst_mean(audit, variant.name)) is not None:
-                cells[3] = _interval(worst.relative, 1, 1)
-                cells[4] = printable(audit.group_names[worst.group])
-        rows.append(tuple(cells))
-    if gate is not None:
-        marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
-        rows = [(mark, *row) for mark, row in zip(marks, rows, strict=True)]
+                row["most affected, %"] = _interval(worst.relative, 1)
+                row["where"] = audit.group_names[worst.group]
+        rows.append(row)
     ratio = "compressed / dense" if scores.lower_is_better else "dense / compressed"
     legend = (
         f"Worse: {ratio} - 1 of the mean. Most affected: the group that surely gets worse most, of "
         "those that get worse than the rest; all where none does."
     )
-    lines += ["", *_table(rows, 1 if gate is None else 2), "", *_wrapped(legend, indent=""), ""]
-    lines += _verdicts(audit, gate) if gate is not None else []
-    if members == 1:
-        lines += _wrapped("One model a side: another training run may differ.")
-    return "\n".join(lines).rstrip("\n") + "\n"
+    table = _table(_cells(rows, gate), 1 if gate is None else 2)
+    return [*table, "", *_wrapped(legend, indent=""), ""]
+
+
+def _gap_lines(audit: Audit) -> Iterator[str]:
+    """Gaps between groups, and what corruption costs."""
+    for variant in audit.compressed:
+        for gap in shown_gaps(audit, variant.name):
+            yield from _wrapped(printable(f"{variant.name}: {gap_words(audit, gap)}"))
+    if audit.robustness is not None:
+        for variant in audit.compressed:
+            yield from _corrupted(audit, audit.robustness, variant.name)
+
+
+def _cells(rows: Sequence[dict[str, str]], gate: GateResult | None) -> list[tuple[str, ...]]:
+    """Titles and cells; without a gate no verdicts."""
+    titles = [title for title in rows[0] if gate is not None or title != "gate"]
+    return [tuple(titles), *(tuple(printable(row[title]) for title in titles) for row in rows)]
 
 
 def _members(audit: Audit) -> str:
@@ -162,18 +154,8 @@ def _members(audit: Audit) -> str:
     return f"{span} member{'' if most == 1 else 's'}"
 
 
-def _in_unit(mean: Quantity) -> str:
-    """A mean with half the width of its interval, in the unit of the score."""
-    if mean.value is None:
-        return "undefined"
-    if mean.low is None or mean.high is None:
-        return f"{mean.value:.4g}"
-    return f"{mean.value:.4g} ±{max(mean.value - mean.low, mean.high - mean.value):.2g}"
-
-
-def _mark(gate: GateResult, name: str) -> str:
-    """Mark the line of a variant with its verdict; the dense one has none."""
-    variant = gate.variant(name)
+def _mark(gate: GateResult | None, name: str) -> str:
+    variant = None if gate is None else gate.variant(name)
     return "·" if variant is None else variant.verdict
 
 
@@ -261,14 +243,15 @@ def _wrapped(text: str, indent: str = "  ") -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent=indent)
 
 
-def _plus_minus(rate: Quantity) -> str:
-    if rate.value is None:
+def _plus_minus(number: Quantity, factor: float, digits: str, *, half: str = "") -> str:
+    """A number and the longer half of its interval."""
+    if number.value is None:
         return "undefined"
-    value = 100 * rate.value
-    if rate.low is None or rate.high is None:
-        return f"{value:.1f}"
-    half = max(value - 100 * rate.low, 100 * rate.high - value)
-    return f"{value:.1f} ±{half:.1f}"
+    value, shown = factor * number.value, f"{factor * number.value:{digits}}"
+    if number.low is None or number.high is None:
+        return shown
+    longer = max(value - factor * number.low, factor * number.high - value)
+    return f"{shown} ±{longer:{half or digits}}"
 
 
 def _differ_and_floor(divergence: Divergence) -> str:
@@ -299,17 +282,15 @@ def _legend(audit: Audit, *, judged: bool, has_relatives: bool) -> str:
     )
 
 
-def _interval(change: Quantity, factor: float, digits: int, unit: str = "", sign: str = "+") -> str:
+def _interval(change: Quantity, factor: float, sign: str = "+") -> str:
+    """A number with its interval."""
     value, low, high = (
-        None if number is None else factor * number
-        for number in (change.value, change.low, change.high)
+        None if end is None else f"{factor * end:{sign}.1f}"
+        for end in (change.value, change.low, change.high)
     )
     if value is None:
         return "undefined"
-    shown = f"{value:{sign}.{digits}f}{unit}"
-    if low is None or high is None:
-        return shown
-    return f"{shown} [{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
+    return value if low is None or high is None else f"{value} [{low}, {high}]"
 
 
 def _where(audit: Audit, row: RateChange) -> str:
@@ -333,7 +314,7 @@ def _corrupted(audit: Audit, report: RobustnessReport, variant: str) -> list[str
     of_all = losses[0]  # of all examples, under all corruptions where these are standard ones
     scale = ", which depends on the scale" if of_all.depends_on_scale else ""
     sentence = (
-        f"{variant}: corrupted pictures cost {_interval(of_all.absolute, 100, 1)} points of "
+        f"{variant}: corrupted pictures cost {_interval(of_all.absolute, 100)} points of "
         f"accuracy more than dense loses{scale}"
     )
     if shown:
@@ -341,6 +322,6 @@ def _corrupted(audit: Audit, report: RobustnessReport, variant: str) -> list[str
         assert most.contrast is not None
         sentence += (
             f"; under {most.family}, {audit.group_names[most.group]} loses "
-            f"{_interval(most.contrast, 100, 1)} points more than the other examples"
+            f"{_interval(most.contrast, 100)} points more than the other examples"
         )
     return _wrapped(printable(sentence))
