@@ -11,12 +11,11 @@ from scotoma.document.parts import Chart, Column, Document, Facts, Section, Tabl
 from scotoma.printable import code_span
 
 
-def document_text(document: Document, *, folded: bool = False) -> str:
-    """Write a document in lines of 80 cells.
+def document_text(document: Document) -> str:
+    """Write a document in lines of 80 cells, without sections that a page folds.
 
     Args:
         document: What to write.
-        folded: Whether sections that a page folds are written too.
 
     >>> from scotoma.document import Column, Interval
     >>> rows = [{"group": "old", "error": Interval(0.25, 0.125, 0.5, 40), "n": 40}]
@@ -34,7 +33,7 @@ def document_text(document: Document, *, folded: bool = False) -> str:
     """
     lines = [*wrapped(document.title), *_lines(document.lead)]
     for section in document.sections:
-        if folded or not section.folded:
+        if not section.folded:
             lines += ["", *section_lines(section)]
     return "\n".join(lines)
 
@@ -89,17 +88,15 @@ def _row(cells: Sequence[Shown], aligned: Sequence[Column], behind: Sequence[Col
     return [*numbers, "; ".join(filter(None, asides))]
 
 
-def markdown_text(document: Document, *, folded: bool = True) -> str:
+def markdown_text(document: Document) -> str:
     """Write a document as Markdown, names as code.
 
     Args:
         document: What to write.
-        folded: Whether sections that a page folds are written too.
     """
     blocks = [f"# {document.title}", *filter(None, [document.lead])]
     for section in document.sections:
-        if folded or not section.folded:
-            blocks += _section_blocks(section)
+        blocks += _section_blocks(section)
     return "\n\n".join(blocks) + "\n"
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from scotoma.run import Run
 
 
-def refuse_heads(config: Config, todo: str) -> None:
-    """Refuse members that decide by a head a group; `todo` is done to another audit."""
+def refuse_heads(config: Config) -> None:
+    """Refuse members that decide by a head a group."""
     if config.mitigation is not None and config.mitigation.heads:
         raise ConfigError(
             f"members trained with {config.mitigation.technique} have a head a group and a rule of "
-            f"their own; {todo} an audit without mitigation.technique DD or DI"
+            "their own; fix an audit without mitigation.technique DD or DI"
         )
 
 
@@ -117,7 +117,7 @@ def refuse_run(run: Run, examples: AuditedExamples) -> None:
         run: The audit.
         examples: Its test examples, without images.
     """
-    refuse_heads(run.config, "fix")
+    refuse_heads(run.config)
     if not examples.labelled:
         raise DataError(
             "layers are chosen by error rates, and this audit has no labels; add label.column"

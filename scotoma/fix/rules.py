@@ -54,7 +54,7 @@ def apply_technique(
         ConfigError: No such technique, variant or attribute, or too few members.
         DataError: The audit lacks what the technique needs.
     """
-    refuse_heads(run.config, "fix")
+    refuse_heads(run.config)
     compressed_variant(run, variant)
     examples = AuditedExamples.read(run.examples, images=False, split="test")
     if not examples.labelled:
