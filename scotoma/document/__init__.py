@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from scotoma.document.cells import Cell, Interval, Linked, Noted, Shown, Unit, complement, show
+from scotoma.document.cells import (
+    Cell,
+    Interval,
+    Linked,
+    Noted,
+    Shown,
+    Unit,
+    complement,
+    in_words,
+    show,
+)
 from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
 from scotoma.document.pictures import Album, Card, ExamplePair, Filter, Picture, Pictures
 
@@ -27,5 +37,6 @@ __all__ = [
     "Unit",
     "Verbatim",
     "complement",
+    "in_words",
     "show",
 ]

@@ -187,6 +187,20 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
     return Shown(_count(cell))
 
 
+def in_words(number: Ranged, unit: Unit) -> str:
+    """Write a number with its unit and its interval, or why there is none.
+
+    >>> in_words(Interval(0.02, 0.005, 0.035), "points")
+    '+2.00 points [+0.50, +3.50]'
+    >>> in_words(Interval(None, reason="no positives"), "rate")
+    'undefined (no positives)'
+    """
+    shown = show(number, unit)
+    if not shown.value:
+        return f"undefined ({shown.reason})"
+    return replace(shown, value=shown.value + " points" * (unit == "points")).number
+
+
 def _ranged(number: Ranged, unit: Unit, known: Sequence[str]) -> Shown:
     look = LOOKS[unit]
     ends = tuple(None if end is None else look.factor * end for end in _three(number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from scotoma.audit import Quantity
-from scotoma.evidence.numbers import interval_words, six_digits
+from scotoma.document import in_words
 from scotoma.evidence.release import ALL, Measurement, Release, measurements
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json; version=1.7"
@@ -69,7 +69,7 @@ def _model_card(release: Release) -> dict[str, Any]:
         "properties": [
             {"name": f"{PREFIX}:verdict", "value": release.judged.verdict},
             {"name": f"{PREFIX}:variant", "value": release.variant.name},
-            {"name": f"{PREFIX}:level", "value": six_digits(release.audit.level)},
+            {"name": f"{PREFIX}:level", "value": _six_digits(release.audit.level)},
             *(
                 {"name": f"{PREFIX}:n:{row.group}:{row.name}", "value": str(row.quantity.n)}
                 for row in rows
@@ -80,13 +80,13 @@ def _model_card(release: Release) -> dict[str, Any]:
 
 def _metric(row: Measurement) -> dict[str, Any]:
     quantity = row.quantity
-    metric: dict[str, Any] = {"type": row.name, "value": six_digits(quantity.value)}
+    metric: dict[str, Any] = {"type": row.name, "value": _six_digits(quantity.value)}
     if row.group != ALL:
         metric["slice"] = row.group
     if quantity.low is not None and quantity.high is not None:
         metric["confidenceInterval"] = {
-            "lowerBound": six_digits(quantity.low),
-            "upperBound": six_digits(quantity.high),
+            "lowerBound": _six_digits(quantity.low),
+            "upperBound": _six_digits(quantity.high),
         }
     return metric
 
@@ -106,9 +106,9 @@ def _fairness(release: Release, rows: list[Measurement]) -> list[dict[str, str]]
         {
             "groupAtRisk": group,
             "harms": (
-                f"Error rate {interval_words(numbers['compressed'], 'rate')}, before compression "
-                f"{interval_words(numbers['baseline'], 'rate')}; change "
-                f"{interval_words(numbers['change'], 'points')}; n {numbers['change'].n:,}."
+                f"Error rate {in_words(numbers['compressed'], 'rate')}, before compression "
+                f"{in_words(numbers['baseline'], 'rate')}; change "
+                f"{in_words(numbers['change'], 'points')}; n {numbers['change'].n:,}."
             ),
             "mitigationStrategy": "None is part of the audit.",
         }
@@ -184,6 +184,11 @@ def _data(
         "hashes": [_sha256(sha256)],
         "data": [{"type": kind}],
     }
+
+
+def _six_digits(value: float | None) -> str:
+    """A number as text, as the format holds numbers."""
+    return "" if value is None else f"{value:.6g}"
 
 
 def _sha256(digest: str) -> dict[str, str]:

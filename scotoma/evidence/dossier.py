@@ -6,10 +6,10 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
-from scotoma.audit import Audit, Quantity
+from scotoma.audit import Audit
 from scotoma.audit.gate import TestResult
 from scotoma.bias.four_fifths import STANDINGS
-from scotoma.evidence.numbers import interval_words, six_digits
+from scotoma.document import in_words
 from scotoma.evidence.release import Release, measurements
 from scotoma.printable import code_span, printable
 
@@ -60,9 +60,7 @@ def _rates(release: Release) -> list[dict[str, str]]:
                 "baseline": "", "compressed": "", "change": "",
             },
         )  # fmt: skip
-        row[one.of] = _cell(
-            interval_words(one.quantity, "points" if one.of == "change" else "rate")
-        )
+        row[one.of] = _cell(in_words(one.quantity, "points" if one.of == "change" else "rate"))
     return list(rows.values())
 
 
@@ -73,7 +71,7 @@ def _gaps(audit: Audit, variant: str) -> list[dict[str, str]]:
             "metric": gap.metric,
             "more": names.get(gap.group_b, gap.group_b),
             "less": names.get(gap.group_a, gap.group_a),
-            "gap": _cell(interval_words(gap.gap, "points")),
+            "gap": _cell(in_words(gap.gap, "points")),
             "n": f"{gap.gap.n:,}",
             "p": "not tested" if gap.p_adjusted is None else f"{gap.p_adjusted:.2g}",
         }
@@ -83,7 +81,7 @@ def _gaps(audit: Audit, variant: str) -> list[dict[str, str]]:
 
 def _outcomes(audit: Audit, variant: str) -> list[dict[str, str]]:
     neutral = {
-        metric.name: six_digits(metric.neutral)
+        metric.name: f"{metric.neutral:.6g}"
         for question in audit.clarify.questions
         for metric in question.metrics
     }
@@ -93,9 +91,9 @@ def _outcomes(audit: Audit, variant: str) -> list[dict[str, str]]:
             "disadvantaged": row.disadvantaged,
             "advantaged": row.advantaged,
             "neutral": neutral.get(row.metric, ""),
-            "dense": _number(row.dense),
-            "compressed": _number(row.compressed),
-            "change": _number(row.change),
+            "dense": _cell(in_words(row.dense, "number")),
+            "compressed": _cell(in_words(row.compressed, "number")),
+            "change": _cell(in_words(row.change, "change")),
             "n": f"{row.change.n:,}",
         }
         for row in audit.clarify.variants.get(variant, ())
@@ -111,8 +109,8 @@ def _impact(audit: Audit, variant: str) -> dict[str, list[dict[str, str]]]:
             {
                 "group": names.get(row.group, row.group),
                 "n": f"{row.n:,}",
-                "rate": _cell(interval_words(row.rate, "rate")),
-                "ratio": "" if row.ratio is None else _number(row.ratio),
+                "rate": _cell(in_words(row.rate, "rate")),
+                "ratio": "" if row.ratio is None else _cell(in_words(row.ratio, "number")),
                 "standing": STANDINGS[row.standing, row.certain],
             }
         )
@@ -133,20 +131,12 @@ def _decided(test: TestResult) -> str:
         return _cell(test.reason or "nothing")
     by = test.decided_by
     if by.kind == "absolute":
-        shown, margin = interval_words(by.interval, "points"), f"{100 * by.margin:.2f} points"
+        shown, margin = in_words(by.interval, "points"), f"{100 * by.margin:.2f} points"
     else:
         unit = "%" if by.kind == "relative" else ""
-        shown, margin = f"{_number(by.interval)}{unit}", f"{by.margin:.3g}{unit}"
+        shown, margin = f"{in_words(by.interval, 'number')}{unit}", f"{by.margin:.3g}{unit}"
     limit = "limit" if by.kind == "level" else "margin"
     return _cell(f"{shown}; {limit} {margin}; n {by.interval.n:,}")
-
-
-def _number(quantity: Quantity) -> str:
-    if quantity.value is None:
-        return _cell(f"undefined ({quantity.reason})")
-    if quantity.low is None or quantity.high is None:
-        return f"{quantity.value:.3g}"
-    return f"{quantity.value:.3g} [{quantity.low:.3g}, {quantity.high:.3g}]"
 
 
 def _text(sentence: str) -> str:

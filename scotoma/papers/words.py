@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 from scotoma.audit import Audit
 from scotoma.audit.divergence import Divergence
-from scotoma.document import Unit, show
+from scotoma.document import Unit, in_words, show
 from scotoma.document.cells import Ranged
 
 TIES = "Ties in distance are broken at random: each figure is the mean over all ways to do it."
@@ -24,10 +23,8 @@ def quantity_text(quantity: Ranged, unit: Unit) -> str:
     shown = show(quantity, unit)
     if not shown.value:
         return shown.reason
-    value = f"{shown.value}{' points' * (unit == 'points')}"
-    if not shown.high:
-        return f"{value}, {shown.reason}"
-    return f"{replace(shown, value=value).number} (n {show(quantity.n, 'count').value})"
+    rests = f" (n {show(quantity.n, 'count').value})" if shown.high else f", {shown.reason}"
+    return in_words(quantity, unit) + rests
 
 
 def in_percent(value: float | None) -> float | None:
