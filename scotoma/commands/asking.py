@@ -8,16 +8,17 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, ClassVar, Self, TextIO, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, TextIO, Union, get_args, get_origin, get_type_hints
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from scotoma.config.shared import Frozen
 from scotoma.document import Document
 from scotoma.errors import ConfigError, ScotomaError
 
@@ -50,13 +51,12 @@ def option(default: Any, shown: str, *, name: str = "", **rules: Any) -> Any:
     return Field(default, description=shown, json_schema_extra={"name": name}, **rules)
 
 
-class Options(BaseModel):
+class Options(Frozen, strict=False):
     """What a command can be told; those of all commands are here.
 
     `panels` parts a long `--help`: the field with which a panel begins, and the panel's title.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     panels: ClassVar[dict[str, str]] = {}
 
     json_: bool = option(False, "Print JSON, every number unrounded.", name="--json")
@@ -75,12 +75,6 @@ class Options(BaseModel):
         """Whether the answer has a table, so that --csv is not refused after what it asks for."""
         return True
 
-    @property
-    def given(self) -> list[str]:
-        """The fields that are not as they are by default."""
-        fields = type(self).model_fields.items()
-        return [name for name, field in fields if getattr(self, name) != field.get_default()]
-
     @classmethod
     def written(cls, name: str) -> str:
         """How a field is written on the command line: `--as-of`, `CONFIG`."""
@@ -91,13 +85,11 @@ class Options(BaseModel):
         wanted = {"json": self.json_, "csv": self.csv, "markdown": self.markdown, "html": self.html}
         return [form for form, asked_for in wanted.items() if asked_for]
 
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
+    def _misfits(self) -> Iterator[str]:
         if len(forms := self._forms()) > 1:
-            raise ValueError(f"--{' and --'.join(forms)} exclude each other; choose one")
+            yield f"--{' and --'.join(forms)} exclude each other; choose one"
         if self.csv and not self.has_table:
-            raise ValueError(NO_TABLE)
-        return self
+            yield NO_TABLE
 
 
 class TextOptions(Options):
@@ -226,11 +218,11 @@ def print_out(text: str, stream: TextIO) -> None:
 
 def _annotation(name: str, field: FieldInfo, panel: str | None) -> Any:
     """The type of a parameter and what typer is told of it; a pydantic model checks its values."""
-    kinds = _kinds(field.annotation)
-    is_list = any(get_origin(one) in (list, tuple) for one in kinds)
-    kind = kinds[0]
-    if is_list:
-        kind = get_args(next(one for one in kinds if get_origin(one) in (list, tuple)))[0]
+    kind: Any = field.annotation
+    if get_origin(kind) in (UnionType, Union):
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    if is_list := get_origin(kind) is tuple:
+        kind = get_args(kind)[0]
     told: dict[str, Any] = {"help": _help(field), "metavar": NAMES.get(kind)}
     plain: Any = bool if kind is bool else Path if kind is Path else str
     plain = list[plain] if is_list else plain
@@ -246,7 +238,7 @@ def _default(field: FieldInfo) -> Any:
     default = field.get_default(call_default_factory=True)
     if default is None or isinstance(default, (bool, Path)):
         return default
-    return list(map(str, default)) if isinstance(default, (list, tuple)) else str(default)
+    return list(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
 def _help(field: FieldInfo) -> str:
@@ -259,13 +251,6 @@ def _help(field: FieldInfo) -> str:
     ]
     known = f" {', '.join(bounds).capitalize()}." if bounds else ""
     return f"{field.description or ''}{known}"
-
-
-def _kinds(annotation: Any) -> list[Any]:
-    """The types that an annotation allows, None left out."""
-    is_union = get_origin(annotation) not in (None, list, tuple) and get_args(annotation)
-    parts = get_args(annotation) if is_union else (annotation,)
-    return [one for one in parts if one is not NoneType]
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
-
-from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
@@ -55,8 +54,8 @@ class AuditOptions(Options):
         None, "Previous audit to compare with. Default: the newest in MLflow, if the "
         "configuration has `retraining`.")
 
-    @model_validator(mode="after")
-    def _fit_together(self) -> AuditOptions:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         planned = self.planted or self.assumed_error is not None or self.no_trial
         reviewed, named = self.labels == "reviewed", self.config is not None
         for holds, sentence in (
@@ -74,8 +73,7 @@ class AuditOptions(Options):
              "--csv prints tables, and those of an audit are in RUN/tables; leave it out"),
         ):
             if holds:
-                raise ValueError(sentence)
-        return self
+                yield sentence
     # fmt: on
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
-
-from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, TextOptions, argument, option
 
@@ -33,14 +32,13 @@ class FixOptions(TextOptions):
     )
     out: Path | None = option(None, "New folder. Default: RUN-VARIANT+BY.")
 
-    @model_validator(mode="after")
-    def _own_options(self) -> FixOptions:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         of_rules = self.attribute is not None or self.together != 2
         if self.by == "layers" and of_rules:
-            raise ValueError("--attribute and --together are for rules; leave out, or change --by")
+            yield "--attribute and --together are for rules; leave out, or change --by"
         if self.by != "layers" and self.max_size_increase != "10%":
-            raise ValueError("--max-size-increase is for --by layers; leave it out, or change --by")
-        return self
+            yield "--max-size-increase is for --by layers; leave it out, or change --by"
 
 
 def fix(options: FixOptions) -> Answer:

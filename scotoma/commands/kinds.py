@@ -75,7 +75,7 @@ def kind_of(options: CompareOptions) -> ComparisonKind:
         ConfigError: None fits, several do, or an option is of another kind.
     """
     forms = {*Options.model_fields, "paths"}
-    given, written = [name for name in options.given if name not in forms], options.written
+    given, written = [name for name in options.changed() if name not in forms], options.written
     holding = facts(options)
     fitting = [k for k in KINDS if k.needs <= holding and k.excludes.isdisjoint(holding)]
     asked = [kind for kind in fitting if kind.says in given]

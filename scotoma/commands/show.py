@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-
-from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
@@ -56,22 +55,19 @@ class ShowOptions(Options):
             return self.run
         return "paper" if self.part.startswith("paper:") else self.part or "page"
 
-    @model_validator(mode="after")
-    def _own_options(self) -> ShowOptions:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         others = {one for kind, names in TAKES.items() if kind != self.kind for one in names}
-        for name in self.given:
+        for name in self.changed():
             if name in others:
-                raise ValueError(
-                    f"scotoma show takes no {self.written(name)} for {self.kind}; leave it out"
-                )
+                yield (f"scotoma show takes no {self.written(name)} for {self.kind}; leave it out")
         if self.no_images and self.blur:
-            raise ValueError("--no-images and --blur exclude each other; choose one")
+            yield "--no-images and --blur exclude each other; choose one"
         if self.unlabelled and self.percentile is not None:
-            raise ValueError("--unlabelled lists all examples that differ; leave --percentile out")
+            yield "--unlabelled lists all examples that differ; leave --percentile out"
         lists = (self.unlabelled, self.percentile is not None, self.form != "text")
         if self.out is not None and any(lists):
-            raise ValueError("--out writes every CIE as pages; give it with --variant alone")
-        return self
+            yield "--out writes every CIE as pages; give it with --variant alone"
 
 
 def show(options: ShowOptions) -> Answer:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-
-from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, TextOptions, argument, option
 from scotoma.errors import DataError
@@ -24,13 +23,12 @@ class VerifyOptions(TextOptions):
     key: Path | None = option(None, "Ed25519 public key (PEM) that must have signed the evidence.")
     model: Path | None = option(None, "Model that the test result must speak of, by its SHA-256.")
 
-    @model_validator(mode="after")
-    def _evidence_is_named(self) -> VerifyOptions:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         if self.evidence is None and self.key is not None:
-            raise ValueError("--key needs --evidence, the file whose signature it checks; name it")
+            yield "--key needs --evidence, the file whose signature it checks; name it"
         if self.evidence is None and self.model is not None:
-            raise ValueError("--model needs --evidence, the file that must speak of it; name it")
-        return self
+            yield "--model needs --evidence, the file that must speak of it; name it"
 
 
 def verify(options: VerifyOptions) -> Answer:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-
-from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, argument, option
 from scotoma.commands.kubeflow import SentOptions
@@ -22,11 +21,10 @@ class ScheduleOptions(SentOptions):
     name: str | None = option(None, "Name of the schedule. Default: the project's.")
     show: bool = option(False, "Show the schedule; change nothing.", name="--status")
 
-    @model_validator(mode="after")
-    def _has_a_place(self) -> ScheduleOptions:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         if self.out is None and not self.show:
-            raise ValueError("give --out (where to store the audits) or --status")
-        return self
+            yield "give --out (where to store the audits) or --status"
 
 
 def schedule(options: ScheduleOptions) -> Answer:

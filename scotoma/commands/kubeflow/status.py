@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
-
-from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, argument, option
 from scotoma.commands.kubeflow import WaitOptions
@@ -21,11 +20,10 @@ class StatusOptions(WaitOptions):
         """Whether steps or audits are listed."""
         return not self.wait
 
-    @model_validator(mode="after")
-    def _waits_for_a_run(self) -> StatusOptions:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         if self.wait and self.run is None:
-            raise ValueError("--wait needs the id of a run; name it")
-        return self
+            yield "--wait needs the id of a run; name it"
 
 
 def status(options: StatusOptions) -> Answer:

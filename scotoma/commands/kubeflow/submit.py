@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-
-from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, argument, option
 from scotoma.commands.kubeflow import SentOptions, WaitOptions
@@ -32,21 +31,20 @@ class SubmitOptions(SentOptions, WaitOptions):
         False, "First try images, secrets, storage, MLflow and GPU in short tasks."
     )
 
-    @model_validator(mode="after")
-    def _one_task(self) -> SubmitOptions:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         if self.resume is not None:
-            self._refuse_beside("--resume", RESUMING)
+            yield from self._beside("--resume", RESUMING)
         elif self.config is None:
-            raise ValueError("name a configuration (YAML), or the run to --resume")
+            yield "name a configuration (YAML), or the run to --resume"
         elif self.dry_run is not None:
-            self._refuse_beside("--dry-run", COMPILING)
+            yield from self._beside("--dry-run", COMPILING)
         elif self.out is None:
-            raise ValueError("give --out (where to store the audit), --dry-run or --resume")
-        return self
+            yield "give --out (where to store the audit), --dry-run or --resume"
 
-    def _refuse_beside(self, name: str, allowed: set[str]) -> None:
-        for other in {*self.given} - allowed:
-            raise ValueError(f"{name} and {self.written(other)} exclude each other; leave one out")
+    def _beside(self, name: str, allowed: set[str]) -> Iterator[str]:
+        for other in {*self.changed()} - allowed:
+            yield f"{name} and {self.written(other)} exclude each other; leave one out"
 
 
 def submit(options: SubmitOptions) -> Answer:
