@@ -97,9 +97,9 @@ def checked(
     scotoma.errors.ConfigError: gate.yaml:2 crop stands twice; keep one of them
     """
     origin = printable(origin)
-    tree, plain = _read(text, origin)
+    tree, values = read_yaml(text, origin)
     try:
-        return model.model_validate_json(plain)
+        return model.model_validate_json(json.dumps(values, default=str))  # a fraction is no text
     except ValidationError as error:
         faults: list[tuple[Location, str]] = []
         for found in error.errors():
@@ -125,8 +125,13 @@ def checked(
         raise ConfigError(printable("; ".join(dict.fromkeys(sentences)))) from error
 
 
-def _read(text: str, origin: str) -> tuple[yaml.Node | None, str]:
-    """The nodes of a file, which know their lines; and its content as JSON, which models check."""
+def read_yaml(text: str, origin: str) -> tuple[yaml.Node | None, dict[str, Any]]:
+    """The nodes of a file, which know their lines, and its content: what JSON can hold, and days.
+
+    Raises:
+        ConfigError: It is not YAML, holds no keys, or one of them twice.
+    """
+    origin = printable(origin)
     try:
         if len(text) > MOST_CHARACTERS:
             raise ValueError(f"it has more than {MOST_CHARACTERS:,} characters")
@@ -146,12 +151,13 @@ def _read(text: str, origin: str) -> tuple[yaml.Node | None, str]:
     if loader.doubled:
         raise ConfigError(printable(f"{origin}:{loader.doubled}"))
     try:
-        return tree, json.dumps(values, default=str)  # in JSON a fraction is no text
+        json.dumps(values, default=str)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{origin} must be a tree of words, numbers and lists: {error}; write keys as "
             "words and leave out YAML anchors"
         ) from error
+    return tree, values
 
 
 def file_text(path: Path, kind: str) -> str:

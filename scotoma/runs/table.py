@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from scotoma.config.sheet import Sheet
+from scotoma.config.sheet import read_yaml
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers.inputs import Floats
 from scotoma.printable import quoted
@@ -144,7 +144,7 @@ def _values(file: Path) -> Iterator[tuple[str, str, RunSet]]:
     elif file.name.endswith(SHEETS):
         with open_regular(file) as opened:
             text = opened.read().decode("utf-8", "replace")
-        for metric, own in Sheet.read(text, file.name).values.items():
+        for metric, own in read_yaml(text, file.name)[1].items():
             yield file.stem, str(metric), _one_a_run(own, f"{file.stem}, {metric}")
     else:
         yield from _of_table(read_table(file).frame)
