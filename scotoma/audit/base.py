@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import (
@@ -159,9 +159,41 @@ class Row(Part):
 At = Mapping[str, Row]  # the rows of one address, by what they are
 
 
-def by_address(rows: Iterable[Row]) -> list[At]:
-    """Put the rows of each address together."""
+def by_address(rows: Iterable[Row], part: str = "") -> list[At]:
+    """Put the rows of each address together.
+
+    Args:
+        rows: The rows.
+        part: How what they are begins, which is then left out: `losses.` of `losses.absolute`;
+            others are left out.
+    """
     addresses: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in rows:
-        addresses.setdefault(row.address, {})[row.what] = row
+        if row.what.startswith(part):
+            addresses.setdefault(row.address, {})[row.what.removeprefix(part)] = row
     return list(addresses.values())
+
+
+def cells_at(at: At) -> dict[str, Quantity]:
+    """The numbers of an address, by what they are."""
+    return {what: row.number for what, row in at.items()}
+
+
+def rows_at(
+    address: Mapping[str, Any],
+    numbers: Mapping[str, Plain | None],
+    part: str = "",
+    spreads: Mapping[str, Any] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Lay out the numbers of one address, but for None: fields of `Row`.
+
+    Args:
+        address: Fields of the address.
+        numbers: Estimates by what they are.
+        part: How what they are begins.
+        spreads: Variances, by the same names; None where the parts are not kept.
+    """
+    for what, number in numbers.items():
+        if number is not None:
+            spread = {"spread": spreads[what]} if spreads and what in spreads else {}
+            yield {**address, "what": part + what, "number": number, **spread}

@@ -288,7 +288,10 @@ class Audit(Part):
         "`fairness`: how far models of other seeds lie apart in the seven metrics of the "
         "fixed-seed study, and whether compression moves that. "
         "`labels`: whole examples that change in any of several labels, and average precision. "
-        "`boxes`: AP and AR of detectors, whose n are images.",
+        "`boxes`: AP and AR of detectors, whose n are images. "
+        "`robustness`: what corrupted pictures and other test sets cost; `curves` accuracy against "
+        "severity, `by_corruption` each corruption by itself, `losses` every group under every "
+        "family, compressed beside dense, `confidence` how sure models are.",
     )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
@@ -363,7 +366,6 @@ class Audit(Part):
             ("one_model.variants", self.one_model.variants),
             ("clarify.variants", self.clarify.variants),
             ("scores.means", self.scores.means if self.scores else {}),
-            ("robustness.losses", self.robustness.losses if self.robustness else {}),
         ):
             if unknown := sorted(set(rows) - set(compressed)):
                 raise ValueError(f"{part} must name variants of the audit, got {unknown[0]}")
@@ -401,9 +403,15 @@ class Audit(Part):
         rows = self.rows.get(question, ())
         return [row for row in rows if variant in (None, row.variant)]
 
-    def at(self, question: str, variant: str | None = None) -> list[At]:
-        """List the addresses of a question, each with its rows by what they are."""
-        return by_address(self.numbers(question, variant))
+    def at(self, question: str, variant: str | None = None, part: str = "") -> list[At]:
+        """List the addresses of a question, each with its rows by what they are.
+
+        Args:
+            question: See `numbers`.
+            variant: See `numbers`.
+            part: How what they are begins, see `by_address`.
+        """
+        return by_address(self.numbers(question, variant), part)
 
     @property
     def group_names(self) -> dict[str, str]:

@@ -21,13 +21,11 @@ SECTIONS = {
     "accuracy": "accuracy", "divergence": "divergence", "subgroups": "rates",
     "unanswered": "rates", "gaps": "gaps", "clarify": "clarify",
     "slices": "slices", "scores": "scores",
-    "robustness": "robustness",
 }  # fmt: skip
 # What tells the rows of a section apart beside variant, metric, group and class.
 CONDITIONS = (
     "attribute", "disadvantaged", "advantaged", "group_a", "group_b", "split", "subset", "text",
-    "name", "kind", "family", "severity", "share", "pictures", "other_set", "measure",
-    "matched",
+    "name", "share",
 )  # fmt: skip
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
 VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)

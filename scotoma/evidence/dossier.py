@@ -121,8 +121,8 @@ def _robustness(audit: Audit) -> str:
     if audit.robustness is None:
         return ""
     return (
-        "Measured under corrupted pictures: `robustness` in audit.json has accuracy by corruption "
-        "and severity, for every group, with intervals."
+        "Measured under corrupted pictures: `rows.robustness` in audit.json has accuracy by "
+        "corruption and severity, for every group, with intervals."
     )
 
 

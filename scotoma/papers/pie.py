@@ -173,27 +173,28 @@ def _corruptions(finished: FinishedAudit) -> Section:
     report = finished.audit.robustness
     if report is None or not report.corruptions:
         return paper_table("pie", "Table 5", missing=NOT_CORRUPTED)
-    ranked = any(row.top5_accuracy is not None for row in report.by_corruption)
     order = [ALL_KINDS, *(corruption.kind for corruption in report.corruptions)]
+    each = sorted(
+        finished.audit.at("robustness", part="by_corruption."),
+        key=lambda at: order.index(at["accuracy"].fact("kind")),
+    )
+    ranked = any("top5_accuracy" in at for at in each)
+    columns = ["accuracy", *(["top5_accuracy"] * ranked), "relative_robustness"]
+    columns += ["top5_relative_robustness"] * ranked
     rows: list[tuple[Cell, ...]] = [
         (
-            f"{row.kind.replace('_', ' ')}, {row.variant}",
-            row.accuracy.value,
-            *((row.top5_accuracy.value if row.top5_accuracy else None,) * ranked),
-            row.relative_robustness,
-            *((row.top5_relative_robustness,) * ranked),
+            f"{at['accuracy'].fact('kind').replace('_', ' ')}, {at['accuracy'].variant}",
+            *(at[column].number.value for column in columns),
         )
-        for row in sorted(report.by_corruption, key=lambda row: order.index(row.kind))
+        for at in each
     ]
     severities = ", ".join(map(str, report.severities))
     most = max(report.members.values())
     losses = {
-        variant: next(
-            quantity_text(loss.absolute, "points")
-            for loss in rows
-            if (loss.group, loss.family, loss.metric) == ("all", ALL_KINDS, "error")
-        )
-        for variant, rows in report.losses.items()
+        row.variant or "": quantity_text(row.number, "points")
+        for row in finished.audit.numbers("robustness")
+        if row.what == "losses.absolute"
+        and (row.group, row.metric, row.fact("family")) == ("all", "error", ALL_KINDS)
     }
     return paper_table(
         "pie",

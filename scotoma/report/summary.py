@@ -9,7 +9,7 @@ from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.groups import RateChange
-from scotoma.audit.robustness import RobustnessReport
+from scotoma.audit.robustness import depends_on_scale
 from scotoma.audit.worst_change import (
     MEANING,
     gap_words,
@@ -136,9 +136,8 @@ def _gap_lines(audit: Audit) -> Iterator[str]:
     for variant in audit.compressed:
         for gap in shown_gaps(audit, variant.name):
             yield from _wrapped(printable(f"{variant.name}: {gap_words(audit, gap)}"))
-    if audit.robustness is not None:
-        for variant in audit.compressed:
-            yield from _corrupted(audit, audit.robustness, variant.name)
+    for variant in audit.compressed:
+        yield from _corrupted(audit, variant.name)
 
 
 def _cells(rows: Sequence[dict[str, str]], gate: GateResult | None) -> list[tuple[str, ...]]:
@@ -298,30 +297,29 @@ def _where(audit: Audit, row: RateChange) -> str:
     return f"{metric}{audit.group_names[row.group]}"
 
 
-def _corrupted(audit: Audit, report: RobustnessReport, variant: str) -> list[str]:
+def _corrupted(audit: Audit, variant: str) -> list[str]:
     """Say what corrupted pictures cost beyond dense, and which group is shown to lose most."""
-    losses = [row for row in report.losses.get(variant, ()) if row.metric == "error"]
+    ats = audit.at("robustness", variant, "losses.")
+    losses = [at for at in ats if at["absolute"].metric == "error"]
     if not losses:
         return []
     shown = [
-        row
-        for row in losses
-        if row.contrast is not None
-        and (row.contrast.low or 0.0) > 0
-        and row.p_adjusted is not None
-        and row.p_adjusted <= 1 - audit.level
+        at["contrast"]
+        for at in losses
+        if "p_adjusted" in at
+        and (at["contrast"].number.low or 0.0) > 0
+        and (at["p_adjusted"].number.value or 0.0) <= 1 - audit.level
     ]
     of_all = losses[0]  # of all examples, under all corruptions where these are standard ones
-    scale = ", which depends on the scale" if of_all.depends_on_scale else ""
+    scale = ", which depends on the scale" if depends_on_scale(of_all) else ""
     sentence = (
-        f"{variant}: corrupted pictures cost {_interval(of_all.absolute, 100)} points of "
-        f"accuracy more than dense loses{scale}"
+        f"{variant}: corrupted pictures cost {_interval(of_all['absolute'].number, 100)} points "
+        f"of accuracy more than dense loses{scale}"
     )
     if shown:
-        most = max(shown, key=lambda row: (row.contrast and row.contrast.value) or 0.0)
-        assert most.contrast is not None
+        most = max(shown, key=lambda row: row.number.value or 0.0)
         sentence += (
-            f"; under {most.family}, {audit.group_names[most.group]} loses "
-            f"{_interval(most.contrast, 100)} points more than the other examples"
+            f"; under {most.fact('family')}, {audit.group_names[most.group or '']} loses "
+            f"{_interval(most.number, 100)} points more than the other examples"
         )
     return _wrapped(printable(sentence))

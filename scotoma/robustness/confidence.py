@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from scotoma.answers.groups import Groups
+from scotoma.audit.base import rows_at
 from scotoma.numbers import DENSE, Estimate, Number, Units
 from scotoma.numbers.inputs import Floats
 from scotoma.robustness.other_sets import TwoSets
@@ -114,12 +115,12 @@ def auroc(
     return replace(area + nothing, events=math.nan)
 
 
-def confidence_report(
+def confidence_rows(
     measures: Mapping[str, Mapping[str, Familiarity]],
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
     partition: Groups,
-) -> dict[str, Any]:
+) -> Iterator[dict[str, Any]]:
     """Measure how sure every population is, and whether it notices other pictures.
 
     Args:
@@ -129,7 +130,7 @@ def confidence_report(
         partition: Groups of the corrupted examples.
 
     Returns:
-        `audit.robustness.ConfidenceReport` but for its plain values.
+        Fields of `audit.base.Row`.
     """
     masks = dict(zip(partition.keys, partition.masks, strict=True))
     clusters = right["dense"].units.clusters
@@ -156,37 +157,35 @@ def confidence_report(
             return auroc(own.clean[group], other, ids[key], right[name].axis)
         return auroc(own.clean, own.sets[pictures], clusters, right[name].axis)
 
-    variants = measures["confidence"]
-    rows = [
-        {"variant": name, "group": key, "family": family}
-        | _beside_dense("gap", partial(gap, family, key), name, n[key], 1.0)
-        for name, family, key in product(variants, (CLEAN, *families), masks)
-    ]
-    detection = [
-        {"variant": name, "group": key, "pictures": pictures, "measure": measure}
-        | {"other_set": pictures not in families}
-        | _beside_dense("auroc", partial(area, measure, pictures, key), name, n[key])
-        for measure, scores in measures.items()
-        for name, pictures, key in (
-            *product(variants, families, masks),
-            *((name, one, "all") for one in scores["dense"].sets for name in variants),
+    for name, family, key in product(measures["confidence"], (CLEAN, *families), masks):
+        yield from rows_at(
+            {"variant": name, "group": key, "facts": {"family": family}},
+            _beside_dense("gap", partial(gap, family, key), name, n[key], 1.0),
+            "confidence.rows.",
         )
-    ]
-    return {"rows": rows, "detection": detection}
+    for measure, scores in measures.items():
+        for name, pictures, key in (
+            *product(scores, families, masks),
+            *((name, one, "all") for one in scores["dense"].sets for name in scores),
+        ):
+            of = "pictures" if pictures in families else "name"
+            yield from rows_at(
+                {"variant": name, "group": key, "facts": {of: pictures, "measure": measure}},
+                _beside_dense("auroc", partial(area, measure, pictures, key), name, n[key]),
+                "confidence.detection.",
+            )
 
 
 def _beside_dense(
     what: str, number: Callable[[str], Number], name: str, n: int, flip: float = 0.0
-) -> dict[str, Estimate | None]:
+) -> dict[str, Estimate]:
     """A number of a variant on n units, and that less that of dense."""
-    own, change = number(name), None
+    own = {what: number(name)}
     if name != "dense":
-        change = (own - number("dense")).floored(flip or 1 / max(n, 1))
+        change = own[what] - number("dense")
+        own[f"{what}_change"] = change.floored(flip or 1 / max(n, 1))
     reason = NO_SCORES if n else "undefined (no examples)"
-    return {
-        key: None if one is None else replace(one.estimate(reason=reason), n=n)
-        for key, one in ((what, own), (f"{what}_change", change))
-    }
+    return {key: replace(one.estimate(reason=reason), n=n) for key, one in own.items()}
 
 
 def _share_below(values: Floats, others: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, TypeVar
 
@@ -80,12 +80,6 @@ def amplified_loss(dense: Sides, compressed: Sides, scale: Scale) -> tuple[Estim
     return carried.estimate(), carried.variance
 
 
-def depends_on_scale(estimates: Iterable[Estimate]) -> bool:
-    """Whether the scales disagree on who loses more."""
-    values = [estimate.value for estimate in estimates]
-    return any(value > 0 for value in values) and any(value < 0 for value in values)
-
-
 def group_contrast(dense: Answered, compressed: Answered, group: Flags) -> Estimate:
     """Compare a group's absolute amplification with that of all other examples.
 
@@ -137,25 +131,29 @@ def group_tests(contrasts: Mapping[Key, Estimate]) -> dict[Key, tuple[float, flo
     return dict(zip(contrasts, zip(p.tolist(), holm(p).tolist(), strict=True), strict=True))
 
 
-def misled_pairs(dense: Answered, compressed: Answered) -> dict[str, float] | None:
+def misled_pairs(dense: Answered, compressed: Answered) -> Estimate | None:
     """What audits of one dense and one compressed model would have said of the absolute scale.
 
     Returns:
-        How many `pairs` of these models there are, and the share that is `misled`: does not show
-        the sign that all together show. Of paired populations, pairs that derive from each other.
-        None of a single pair, or where the sign is 0.
+        The share of the n pairs of these models that does not show the sign that all together
+        show. Of paired populations, pairs that derive from each other. None of a single pair, or
+        where the sign is 0.
 
     >>> from scotoma.numbers import Units
     >>> clean, worse = np.ones((2, 2)), np.array([[1, 0.5], [1, 0.5]])
-    >>> misled_pairs(Answered(clean, worse, Units(2)), Answered(clean, worse - 0.25, Units(2), "c"))
-    {'misled': 0.25, 'pairs': 4}
+    >>> pairs = misled_pairs(
+    ...     Answered(clean, worse, Units(2)), Answered(clean, worse - 0.25, Units(2), "c")
+    ... )
+    >>> pairs.value, pairs.n
+    (0.25, 4)
     """
     d, c = (own.clean.mean(axis=0) - own.corrupted.mean(axis=0) for own in (dense, compressed))
     each = (c - d if dense.axis == compressed.axis else c[:, None] - d[None, :]).ravel()
     sign = np.sign(c.mean() - d.mean())
     if each.size < 2 or sign == 0:
         return None
-    return {"misled": float(np.mean(sign * each <= 0)), "pairs": each.size}
+    misled = float(np.mean(sign * each <= 0))
+    return undefined("a share of these pairs alone", value=misled, n=each.size, members=1)
 
 
 def variance_of_draws(

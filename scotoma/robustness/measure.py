@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.answers.groups import Groups
+from scotoma.audit.base import rows_at
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.corruptions import STANDARD, family_of
 from scotoma.document.jsonable import jsonable
-from scotoma.numbers import COMPRESSED, Estimate, Number, undefined
+from scotoma.numbers import COMPRESSED, Estimate, Number, Units, undefined
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.published import load
-from scotoma.robustness.confidence import Familiarity, confidence_report
+from scotoma.robustness.confidence import Familiarity, confidence_rows
 from scotoma.robustness.losses import (
     SCALES,
     amplified_loss,
-    depends_on_scale,
     group_contrast,
     group_tests,
     loss,
@@ -35,6 +35,8 @@ from scotoma.robustness.plan import RobustnessPlan
 from scotoma.robustness.right_answers import ACCURACY, RightAnswers
 
 HALVES = 4  # dense members from which one half is compared with the other
+NO_INTERVAL = "a p-value has no interval"
+ALONE = "a number of these pictures and models alone"
 PICTURES = "of these pictures and models: the interval is over examples alone"
 
 
@@ -62,6 +64,11 @@ class Seen:
     differing: Mapping[str, Mapping[int, Mapping[str, Floats]]]
     scores: Mapping[str, Mapping[str, Familiarity]]
 
+    @property
+    def units(self) -> Units:
+        """Which examples are one unit."""
+        return self.right["dense"].units
+
     def groups(self) -> Iterator[tuple[str, Flags]]:
         """Keys and members of the groups."""
         return zip(self.partition.keys, self.partition.masks, strict=True)
@@ -79,9 +86,9 @@ def measure_robustness(
         sets: What they said of other test sets.
 
     Returns:
-        `audit.robustness.RobustnessReport` as JSON values.
+        `audit.robustness.RobustnessSection` as JSON values.
     """
-    content = {
+    report = {
         "profile": plan.profile.name if plan.profile else "predictions" if plan.kinds else None,
         "note": "" if plan.profile is None else plan.profile.note,
         "examples": len(plan.rows) if plan.kinds else 0,
@@ -94,50 +101,42 @@ def measure_robustness(
             for kind in plan.kinds
         ],
         "left_out": plan.left_out,
-        "curves": [],
-        "by_corruption": [],
-        "losses": {},
-        "floor": {},
-        "distortion": [],
-        "disagreement": {},
-        "sets": [one.report(plan.axis) for one in sets],
+        "sets": [one.described() for one in sets],
     }
+    rows: list[dict[str, Any]] = []
     if seen is not None and plan.kinds:
-        content |= _of_corrupted(plan, seen)
+        rows += _of_corrupted(plan, seen)
     if seen is not None and seen.scores:
-        content["confidence"] = confidence_report(
-            seen.scores, seen.right, plan.families, seen.partition
-        )
-    whole: dict[str, Any] = jsonable(content)
+        rows += confidence_rows(seen.scores, seen.right, plan.families, seen.partition)
+    for one in sets:
+        rows += one.rows(plan.axis)
+    whole: dict[str, Any] = jsonable({"robustness": report, "rows": rows})
     return whole
 
 
-def _of_corrupted(plan: RobustnessPlan, seen: Seen) -> dict[str, Any]:
-    """Measure the fields of the section that corrupted pictures fill."""
+def _of_corrupted(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
+    """Rows of what corrupted pictures show."""
     compressed = [name for name in plan.members if name != "dense"]
+    yield from _curves(plan, seen)
+    yield from _of_corruptions(plan, seen)
     progress.start("measure robustness", len(compressed))
-    losses, differing, units = {}, {}, seen.right["dense"].units
     for name in compressed:
-        losses[name] = list(_losses(plan, seen, name))
+        yield from _losses(plan, seen, name)
         members = min(plan.members["dense"], plan.members[name])
-        differing[name] = [
-            {"severity": severity}
-            | {
-                measure: units.mean(values).rate(ACCURACY, members=members, note=PICTURES)
-                for measure, values in measures.items()
-            }
-            for severity, measures in seen.differing[name].items()
-        ]  # fmt: skip
+        for severity, measures in seen.differing[name].items():
+            yield from rows_at(
+                {"variant": name, "facts": {"severity": severity}},
+                {
+                    measure: seen.units.mean(values).rate(ACCURACY, members=members, note=PICTURES)
+                    for measure, values in measures.items()
+                },
+                "disagreement.",
+            )
         progress.advance("measure robustness")
-    return {
-        "curves": list(_curves(plan, seen)),
-        "by_corruption": list(_of_corruptions(plan, seen)),
-        "losses": losses,
-        "floor": _floor(plan, seen.right["dense"]),
-        "distortion": list(_distortion(plan, seen)) if plan.profile else [],
-        "disagreement": differing,
-        "matched": list(_matched(plan, seen)),
-    }
+    yield from _floor(plan, seen.right["dense"])
+    if plan.profile:
+        yield from _distortion(plan, seen)
+    yield from _matched(plan, seen)
 
 
 def _losses(plan: RobustnessPlan, seen: Seen, variant: str) -> Iterator[dict[str, Any]]:
@@ -149,84 +148,91 @@ def _losses(plan: RobustnessPlan, seen: Seen, variant: str) -> Iterator[dict[str
         kinds |= {"fpr": (pair, ~seen.positives), "fnr": (pair, seen.positives)}
     if seen.top5:
         kinds["top5"] = ((seen.top5["dense"], seen.top5[variant]), everyone)
-    rows, contrasts = [], {}
+    numbers: dict[tuple[str, str, str], dict[str, Estimate | None]] = {}
+    spreads, contrasts = {}, {}
     for family, places in plan.families.items():
         under = {
             metric: [right.under(places) for right in own] for metric, (own, _) in kinds.items()
         }
         for key, group in seen.groups():
             for metric, (_, mask) in kinds.items():
-                own = under[metric]
+                at, own = (family, key, metric), under[metric]
                 sides = [each.means(group & mask) for each in own]
                 found = {scale: amplified_loss(sides[0], sides[1], scale) for scale in SCALES}
-                row: dict[str, Any] = {"group": key, "family": family, "metric": metric}
+                numbers[at] = {}
                 for name, (clean, corrupted) in zip(("dense", "compressed"), sides, strict=True):
-                    row |= {f"{name}_clean": clean.rate(ACCURACY), name: corrupted.rate(ACCURACY)}
-                row |= {scale: one for scale, (one, _) in found.items()}
-                row |= {f"{scale}_variance": found[scale][1] for scale in SCALES[:2]}
-                row["depends_on_scale"] = depends_on_scale(one for one, _ in found.values())
-                row |= dict.fromkeys(("one_pair", "draw_variance", "contrast", "p", "p_adjusted"))
-                rows.append(row)
+                    numbers[at][f"{name}_clean"] = clean.rate(ACCURACY)
+                    numbers[at][name] = corrupted.rate(ACCURACY)
+                numbers[at] |= {scale: one for scale, (one, _) in found.items()}
+                spreads[at] = {scale: found[scale][1] for scale in SCALES[:2]}
                 if metric != "error":
                     continue
                 if key == "all":
-                    row["one_pair"] = misled_pairs(own[0], own[1])
-                    row["draw_variance"] = variance_of_draws(*pair, places, plan.draws)
+                    numbers[at]["misled"] = misled_pairs(own[0], own[1])
+                    draws = variance_of_draws(*pair, places, plan.draws)
+                    if plan.draws > 1:
+                        numbers[at]["draw_variance"] = _alone(draws, found["absolute"][0])
                 else:
-                    row["contrast"] = group_contrast(own[0], own[1], group)
+                    contrast = group_contrast(own[0], own[1], group)
+                    numbers[at]["contrast"] = contrast
                     if family != ALL_KINDS:
-                        contrasts[len(rows) - 1] = row["contrast"]
-    for place, (p, adjusted) in group_tests(contrasts).items():
-        rows[place] |= {"p": p, "p_adjusted": adjusted}
-    return iter(rows)
+                        contrasts[at] = contrast
+    for at, ps in group_tests(contrasts).items():
+        why = contrasts[at].reason or NO_INTERVAL
+        for name, p in zip(("p", "p_adjusted"), ps, strict=True):
+            numbers[at][name] = _alone(p, contrasts[at], why)
+    for (family, key, metric), each in numbers.items():
+        address = {"variant": variant, "metric": metric, "group": key, "facts": {"family": family}}
+        yield from rows_at(address, each, "losses.", spreads[family, key, metric])
+
+
+def _alone(value: float, beside: Estimate, reason: str = ALONE) -> Estimate:
+    """A number without an interval, that rests on what another one rests on."""
+    return undefined(reason, value=value, n=beside.n, members=beside.members)
 
 
 def _curves(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
     for variant in plan.members:
         own = seen.right[variant]
         for family, places in plan.families.items():
-            points = {0: own.accuracy()}
-            for severity in plan.severities:
-                points[severity] = own.accuracy(places, plan.draws_of(severity))
-            for severity, accuracy in points.items():
-                yield {
-                    "variant": variant,
-                    "family": family,
-                    "severity": severity,
-                    "accuracy": accuracy,
-                }
+            for severity in (0, *plan.severities):
+                of = (places, plan.draws_of(severity)) if severity else ()
+                yield from rows_at(
+                    {"variant": variant, "facts": {"family": family, "severity": severity}},
+                    {"accuracy": own.accuracy(*of)},
+                    "curves.",
+                )
 
 
 def _of_corruptions(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
-    """One row a variant and corruption, and one of all standard ones."""
-    rows = {kind: [place] for place, kind in enumerate(plan.kinds)}
+    """One address a variant and corruption, and one of all standard ones."""
+    every = {kind: [place] for place, kind in enumerate(plan.kinds)}
     if standard := plan.families.get(ALL_KINDS):
-        rows[ALL_KINDS] = standard
+        every[ALL_KINDS] = standard
     dense = seen.right["dense"]
     for variant in plan.members:
         own = seen.right[variant]
-        for kind, places in rows.items():
-            accuracy, relative = _accuracies(own, places)
-            top5 = _accuracies(seen.top5[variant], places) if seen.top5 else (None, None)
-            both = variant != "dense"
-            single = both and kind != ALL_KINDS
-            yield {
-                "variant": variant,
-                "kind": kind,
-                "accuracy": accuracy,
-                "relative_robustness": relative,
-                "top5_accuracy": top5[0],
-                "top5_relative_robustness": top5[1],
-                "ce": corruption_error(dense, own, places) if both else None,
-                "relative_ce": relative_corruption_error(dense, own, places[0]) if single else None,
-                "alexnet_ce": _over_alexnet(plan, own, places),
-            }
+        for kind, places in every.items():
+            numbers = _accuracies(own, places)
+            if seen.top5:
+                top5 = _accuracies(seen.top5[variant], places)
+                numbers |= {f"top5_{name}": one for name, one in top5.items()}
+            if variant != "dense":
+                numbers["ce"] = corruption_error(dense, own, places)
+                if kind != ALL_KINDS:
+                    numbers["relative_ce"] = relative_corruption_error(dense, own, places[0])
+            numbers["alexnet_ce"] = _over_alexnet(plan, own, places)
+            yield from rows_at(
+                {"variant": variant, "facts": {"kind": kind}}, numbers, "by_corruption."
+            )
 
 
-def _accuracies(own: RightAnswers, places: list[int]) -> tuple[Estimate, float]:
+def _accuracies(own: RightAnswers, places: list[int]) -> dict[str, Estimate | None]:
     """Accuracy under some corruptions, and as a percentage of that on clean pictures."""
-    members = own.corrupted[places].mean(axis=(0, 2)).T
-    return own.accuracy(places), float(relative_robustness(members, own.clean.mean(axis=0)))
+    members, accuracy = own.corrupted[places].mean(axis=(0, 2)).T, own.accuracy(places)
+    relative = float(relative_robustness(members, own.clean.mean(axis=0)))
+    why = "undefined (no right answer on clean pictures)" if math.isnan(relative) else ALONE
+    return {"accuracy": accuracy, "relative_robustness": _alone(relative, accuracy, why)}
 
 
 def _over_alexnet(plan: RobustnessPlan, own: RightAnswers, places: list[int]) -> Estimate | None:
@@ -240,31 +246,34 @@ def _over_alexnet(plan: RobustnessPlan, own: RightAnswers, places: list[int]) ->
     return errors_over(own, places, [float(published[kind] or 0) for kind in kinds])
 
 
-def _floor(plan: RobustnessPlan, dense: RightAnswers) -> dict[str, Any]:
+def _floor(plan: RobustnessPlan, dense: RightAnswers) -> Iterator[dict[str, Any]]:
     """One half of the dense members beside the other, as if it were compressed."""
     members = dense.clean.shape[1]
     if members < HALVES:
-        return {}
+        return
     half = members // 2
     first, second = (
         replace(dense, clean=dense.clean[:, own], corrupted=dense.corrupted[..., own], axis=axis)
         for own, axis in ((slice(half), dense.axis), (slice(half, 2 * half), COMPRESSED))
     )
-    return {
-        family: amplified_loss(first.under(own).means(), second.under(own).means(), "absolute")[0]
-        for family, own in plan.families.items()
-    }
+    for family, own in plan.families.items():
+        sides = first.under(own).means(), second.under(own).means()
+        floor = amplified_loss(*sides, "absolute")[0]
+        yield from rows_at({"facts": {"family": family}}, {"floor": floor})
 
 
 def _distortion(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
-    units = seen.right["dense"].units
     for family, places in plan.families.items():
         each = seen.distances[places].mean(axis=(0, 1))
         for key, group in seen.groups():
-            yield {"group": key, "family": family} | {
-                name: units.mean(each[:, part], group, flip=None).estimate(members=0)
-                for part, name in enumerate(("change", "similarity"))
-            }
+            yield from rows_at(
+                {"group": key, "facts": {"family": family}},
+                {
+                    name: seen.units.mean(each[:, part], group, flip=None).estimate(members=0)
+                    for part, name in enumerate(("change", "similarity"))
+                },
+                "distortion.",
+            )
 
 
 def _matched(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
@@ -273,16 +282,12 @@ def _matched(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
         own, other = seen.right[variant], replace(seen.right[match], axis="matched")
         for family, places in plan.families.items():
             sides = other.under(places).means(), own.under(places).means()
-            found = {str(scale): amplified_loss(*sides, scale)[0] for scale in SCALES}
-            yield {
-                "variant": variant,
-                "matched": match,
-                "family": family,
-                "clean": own.accuracy(),
-                "matched_clean": other.accuracy(),
-                **found,
-                "depends_on_scale": depends_on_scale(found.values()),
-            }
+            yield from rows_at(
+                {"variant": variant, "facts": {"family": family, "matched": match}},
+                {"clean": own.accuracy(), "matched_clean": other.accuracy()}
+                | {str(scale): amplified_loss(*sides, scale)[0] for scale in SCALES},
+                "matched.",
+            )
 
 
 def corruption_error(

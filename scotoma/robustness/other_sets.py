@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.audit.base import rows_at
 from scotoma.numbers import DENSE, Estimate, Number, Units, Words, undefined
 from scotoma.numbers.inputs import Flags, Floats, cluster_ids
-from scotoma.robustness.losses import SCALES, Scale, depends_on_scale, loss, why_undefined
+from scotoma.robustness.losses import SCALES, Scale, loss, why_undefined
 from scotoma.robustness.right_answers import Sides
 
 PICTURES = Words("right answer", "pictures", "this set")
@@ -81,40 +82,39 @@ class SetAnswers:
     right: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]
     sets: TwoSets
 
-    def report(self, axis: Callable[[str], str]) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
+        """Fields of `audit.robustness.TriedSet`."""
+        return {
+            "name": self.name,
+            "n": int((~self.sets.first).sum()),
+            "classes": self.classes,
+            "masked": self.masked,
+            "selected_against": self.selected_against,
+        }
+
+    def rows(self, axis: Callable[[str], str]) -> Iterator[dict[str, Any]]:
         """Compare every compressed variant with dense.
 
         Args:
             axis: Gives the axis of the members of a variant.
 
         Returns:
-            `audit.robustness.OtherSetReport` but for its plain values; without rows where there is
-            no picture.
+            Fields of `audit.base.Row`; of dense alone where there is no picture.
         """
-        dense = self.sets.means(*self.right["dense"])
-        n = int((~self.sets.first).sum())
+        dense, facts = self.sets.means(*self.right["dense"]), {"name": self.name}
+        accuracies = {"dense": dense[1].rate(PICTURES), "dense_test": dense[0].rate(PICTURES)}
+        yield from rows_at({"facts": facts}, accuracies, "sets.")
         scales = () if self.selected_against else SCALES
-        rows = []
         for name, right in self.right.items():
-            if n and name != "dense":
+            if name != "dense" and not self.sets.first.all():
                 own = self.sets.means(*right, axis(name))
-                accuracy = {"variant": name, "accuracy": own[1].rate(PICTURES)}
-                rows.append(accuracy | lost_elsewhere(dense, own, scales))
-        return {
-            "name": self.name,
-            "n": n,
-            "classes": self.classes,
-            "masked": self.masked,
-            "selected_against": self.selected_against,
-            "dense": dense[1].rate(PICTURES),
-            "dense_test": dense[0].rate(PICTURES),
-            "rows": rows,
-        }
+                lost = {"accuracy": own[1].rate(PICTURES)} | lost_elsewhere(dense, own, scales)
+                yield from rows_at({"variant": name, "facts": facts}, lost, "sets.rows.")
 
 
 def lost_elsewhere(
     dense: Sides, compressed: Sides, scales: tuple[Scale, ...] = SCALES
-) -> dict[str, Any]:
+) -> dict[str, Estimate]:
     """Compare two populations on the test set and on another set of other pictures.
 
     Args:
@@ -124,7 +124,7 @@ def lost_elsewhere(
 
     Returns:
         `difference`, the accuracy on the set, compressed minus dense, a fraction; by scale what is
-        lost from the test set to the other one, compressed minus dense, or None.
+        lost from the test set to the other one, compressed minus dense.
 
     >>> test, hard = [[True], [True], [True], [False]], [[True], [False]]
     >>> sets = TwoSets.of(4, 2)
@@ -134,7 +134,7 @@ def lost_elsewhere(
     """
     rises = [after.since(before) for before, after in zip(dense, compressed, strict=True)]
     difference = replace(rises[1], events=rises[1].changed)
-    losses: dict[str, Estimate | None] = dict.fromkeys(SCALES)
+    losses: dict[str, Estimate] = {}
     for scale in scales:
         if reason := why_undefined(dense, scale) or why_undefined(compressed, scale):
             losses[scale] = undefined(reason, n=difference.n, members=difference.members)
@@ -145,12 +145,7 @@ def lost_elsewhere(
         apart = loss(compressed, scale) - loss(dense, scale)
         found = replace(apart, floor=floor, events=difference.events).estimate()
         losses[scale] = replace(found, n=difference.n)
-    found_losses = [one for one in losses.values() if one is not None]
-    return {
-        "difference": difference.estimate(),
-        **losses,
-        "depends_on_scale": depends_on_scale(found_losses),
-    }
+    return {"difference": difference.estimate(), **losses}
 
 
 def _moved(sides: Sides, scale: Scale) -> list[float]:

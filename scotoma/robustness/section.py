@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scotoma.audit.base import At, Row, cells_at
 from scotoma.audit.findings import Findings
-from scotoma.audit.robustness import ALL_KINDS, LossRow, OtherSetReport, RobustnessReport
+from scotoma.audit.robustness import ALL_KINDS, RobustnessReport, TriedSet, depends_on_scale
 from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, show
 from scotoma.document.pictures import Album, Picture
 from scotoma.numbers import FEW_RUNS
@@ -24,6 +25,7 @@ MOST_GROUPS = 30  # of each variant, whose losses are listed
 MOST_ROWS = 20  # of a table on the page
 SHOWN = 0.05  # p, adjusted, from which a group is shown to differ
 SCALE = "depends on the scale"
+MEANS = ("ce", "alexnet_ce", "top5_accuracy")  # under every standard corruption
 ONLY_EXAMPLES = ("of these pictures and models: the interval is over examples alone",)
 N = Column("n", "n", "count")
 VARIANT = Column("variant", "Variant")
@@ -41,14 +43,14 @@ def robustness_section(findings: Findings) -> Section | None:
     if report is None:
         return None
     parts: list[Table | Chart | None] = [
-        _curves(findings, report) if report.corruptions else None,
-        _losses(findings, report) if report.corruptions else None,
-        _matched(report),
-        *_groups(findings, report),
-        _disagreement(findings, report),
-        _confidence(findings, report),
-        _detection(findings, report),
-        _sets(report.sets),
+        _curves(findings) if report.corruptions else None,
+        _losses(findings) if report.corruptions else None,
+        _matched(findings),
+        *_groups(findings),
+        _disagreement(findings),
+        _confidence(findings),
+        _detection(findings),
+        _sets(findings, report),
     ]
     told = [(one.name, text) for one in report.sets if (text := _selected(one))]
     return Section(
@@ -97,13 +99,32 @@ def _answer(findings: Findings, report: RobustnessReport) -> list[str]:
     ]
 
 
-def _curves(findings: Findings, report: RobustnessReport) -> Chart:
+def _ats(findings: Findings, part: str, variant: str | None = None) -> list[tuple[Row, At]]:
+    """Addresses of a part of the rows, each with one of its rows, which says what it is of."""
+    ats = findings.audit.at("robustness", variant, f"{part}.")
+    return [(next(iter(at.values())), at) for at in ats]
+
+
+def _cells(row: Row, at: At, n: str) -> dict[str, Cell]:
+    """What every table shows of an address: its variant, corruptions and numbers."""
+    family = row.fact("family")
+    named = FAMILIES.get(family, "clean pictures") if family else None
+    scale = depends_on_scale(at)
+    return {
+        "variant": row.variant,
+        "family": Noted(named, SCALE) if named and scale else named,
+        **cells_at(at),
+        "n": at[n].number.n,
+    }
+
+
+def _curves(findings: Findings) -> Chart:
     """Accuracy against severity: a drawing a family, a line a variant."""
     audit = findings.audit
 
     def lost(name: str) -> float:
-        rows = (row for row in report.losses.get(name, ()) if row.metric == "error")
-        return max((abs(row.absolute.value or 0.0) for row in rows), default=0.0)
+        rows = (row for row in audit.numbers("robustness", name) if row.what == "losses.absolute")
+        return max((abs(r.number.value or 0.0) for r in rows if r.metric == "error"), default=0.0)
 
     kept = sorted((one.name for one in audit.compressed), key=lambda name: -lost(name))
     drawn = {audit.dense.name, *kept[: MOST_LINES - 1]}
@@ -111,15 +132,12 @@ def _curves(findings: Findings, report: RobustnessReport) -> Chart:
     beside = max(1, len(names) - 1)  # intervals of one severity stand side by side
     rows: list[dict[str, Cell]] = [
         {
-            "family": FAMILIES[point.family],
-            "severity": str(point.severity) if point.severity else "clean",
-            "variant": point.variant,
-            "accuracy": point.accuracy,
-            "n": point.accuracy.n,
-            "place": point.severity + 0.3 * (names.index(point.variant) / beside - 0.5),
+            **_cells(row, at, "accuracy"),
+            "severity": _severity(row),
+            "place": row.fact("severity") + 0.3 * (names.index(row.variant) / beside - 0.5),
         }
-        for point in report.curves
-        if point.variant in names
+        for row, at in _ats(findings, "curves")
+        if row.variant in names
     ]
     families = list(FAMILIES.values())
     rows.sort(key=lambda row: families.index(str(row["family"])))
@@ -149,39 +167,42 @@ def _curves(findings: Findings, report: RobustnessReport) -> Chart:
     )
 
 
-def _losses(findings: Findings, report: RobustnessReport) -> Table:
+def _severity(row: Row) -> str:
+    return str(row.fact("severity") or "clean")
+
+
+def _losses(findings: Findings) -> Table:
     """What all examples lose, one row a variant and family."""
     everyone = findings.audit.groups[0].name
-    means = {row.variant: row for row in report.by_corruption if row.kind == ALL_KINDS}
+    floors = {
+        row.fact("family"): row.number
+        for row in findings.audit.numbers("robustness")
+        if row.what == "floor"
+    }
     rows: list[dict[str, Cell]] = []
     for variant in findings.audit.compressed:
         own = [
-            row
-            for row in report.losses.get(variant.name, ())
-            if findings.name(row.group) == everyone
+            (row, at)
+            for row, at in _ats(findings, "losses", variant.name)
+            if findings.name(row.group or "") == everyone
         ]
-        top5 = {row.family: row for row in own if row.metric == "top5"}
-        for row in own:
+        of_all = [
+            at for row, at in _ats(findings, "by_corruption", variant.name)
+            if row.fact("kind") == ALL_KINDS
+        ]  # fmt: skip
+        top5 = {row.fact("family"): at["absolute"] for row, at in own if row.metric == "top5"}
+        for row, at in own:
             if row.metric != "error":
                 continue
-            mean = means.get(variant.name) if row.family == ALL_KINDS else None
-            cells: dict[str, Cell] = {
-                "variant": variant.name,
-                "family": _family(row.family, depends=row.depends_on_scale),
-                "n": row.absolute.n,
-                "dense": row.dense,
-                "compressed": row.compressed,
-                "absolute": row.absolute,
-                "floor": report.floor.get(row.family),
-                "relative": row.relative,
-                "log_odds": row.log_odds,
-            }
-            if row.one_pair is not None:
-                cells["misled"] = Noted(row.one_pair.misled, f"of {row.one_pair.pairs:,} pairs")
-            if mean is not None:
-                cells |= {"ce": mean.ce, "alexnet": mean.alexnet_ce, "top5": mean.top5_accuracy}
-            if row.family in top5:
-                cells["top5_loss"] = top5[row.family].absolute
+            family = row.fact("family")
+            cells = _cells(row, at, "absolute") | {"floor": floors.get(family)}
+            if "misled" in at:
+                pairs = at["misled"].number
+                cells["misled"] = Noted(pairs.value, f"of {pairs.n:,} pairs")
+            for mean in of_all if family == ALL_KINDS else ():
+                cells |= {name: one for name, one in cells_at(mean).items() if name in MEANS}
+            if family in top5:
+                cells["top5_loss"] = top5[family].number
             rows.append(cells)
     columns = (
         VARIANT,
@@ -193,8 +214,8 @@ def _losses(findings: Findings, report: RobustnessReport) -> Table:
         Column("floor", "Floor, points", "points"),
         *SCALES[1:],
         Column("ce", "mCE", "number"),
-        Column("alexnet", "mCE over AlexNet\N{RIGHT SINGLE QUOTATION MARK}s", "number"),
-        Column("top5", "Top-5", "rate"),
+        Column("alexnet_ce", "mCE over AlexNet\N{RIGHT SINGLE QUOTATION MARK}s", "number"),
+        Column("top5_accuracy", "Top-5", "rate"),
         Column("top5_loss", "Top-5, loss beyond dense", "points"),
         Column("misled", "One pair misses the direction", "rate"),
     )
@@ -213,11 +234,7 @@ def _losses(findings: Findings, report: RobustnessReport) -> Table:
     )
 
 
-def _family(family: str, *, depends: bool = False) -> Cell:
-    return Noted(FAMILIES[family], SCALE) if depends else FAMILIES[family]
-
-
-def _matched(report: RobustnessReport) -> Table:
+def _matched(findings: Findings) -> Table:
     return Table(
         "matched",
         "Beside models that are as accurate on clean pictures",
@@ -232,18 +249,8 @@ def _matched(report: RobustnessReport) -> Table:
             N,
         ),
         [
-            {
-                "variant": row.variant,
-                "matched": row.matched,
-                "family": _family(row.family, depends=row.depends_on_scale),
-                "clean": row.clean,
-                "matched_clean": row.matched_clean,
-                "absolute": row.absolute,
-                "relative": row.relative,
-                "log_odds": row.log_odds,
-                "n": row.absolute.n,
-            }
-            for row in report.matched
+            {**_cells(row, at, "absolute"), "matched": row.fact("matched")}
+            for row, at in _ats(findings, "matched")
         ],
         "Is it compression, or a weaker model? Compare the two clean accuracies first. "
         "dense-step-9 is dense after 9 steps of training.",
@@ -253,12 +260,10 @@ def _matched(report: RobustnessReport) -> Table:
     )
 
 
-def _groups(findings: Findings, report: RobustnessReport) -> Iterator[Chart]:
+def _groups(findings: Findings) -> Iterator[Chart]:
     """What corruption costs each group beyond all others, the most affected group first."""
     rows = [
-        row
-        for variant in findings.audit.compressed
-        for row in _of_groups(findings, report, variant.name)
+        row for variant in findings.audit.compressed for row in _of_groups(findings, variant.name)
     ]
     if not rows:
         return
@@ -299,37 +304,28 @@ def _groups(findings: Findings, report: RobustnessReport) -> Iterator[Chart]:
     )
 
 
-def _of_groups(
-    findings: Findings, report: RobustnessReport, variant: str
-) -> Iterator[dict[str, Cell]]:
+def _of_groups(findings: Findings, variant: str) -> Iterator[dict[str, Cell]]:
     everyone = findings.audit.groups[0].name
-    changed = {(findings.name(row.group), row.family): row for row in report.distortion}
-    cells: dict[tuple[str, str], dict[str, LossRow]] = {}
+    changed = {(row.group, row.fact("family")): at for row, at in _ats(findings, "distortion")}
+    cells: dict[tuple[str, str], dict[str, Cell]] = {}
     most: dict[str, float] = {}
-    for row in report.losses.get(variant, ()):
-        group = findings.name(row.group)
-        if group != everyone and row.metric != "top5":
-            cells.setdefault((group, row.family), {})[row.metric] = row
-            beyond = (row.contrast.value if row.contrast else None) or 0.0
-            most[group] = max(most.get(group, beyond), beyond)
+    for row, at in _ats(findings, "losses", variant):
+        group = findings.name(row.group or "")
+        if group == everyone or row.metric == "top5":
+            continue
+        own = cells.setdefault((group, row.fact("family")), {"group": group})
+        own[str(row.metric)] = at["absolute"].number
+        beyond = (at["contrast"].number.value if "contrast" in at else None) or 0.0
+        most[group] = max(most.get(group, beyond), beyond)
+        if row.metric == "error":
+            own |= _cells(row, at, "absolute") | {
+                "beyond": at["contrast"].number if "contrast" in at else None,
+                "p": at["p_adjusted"].number.value if "p_adjusted" in at else None,
+                **cells_at(changed.get((row.group, row.fact("family")), {})),
+            }
     groups = sorted(most, key=lambda group: -most[group])[:MOST_GROUPS]
-    for group, family in sorted(
-        (key for key in cells if key[0] in groups), key=lambda key: groups.index(key[0])
-    ):
-        by_metric = cells[group, family]
-        error = by_metric["error"]
-        shown: dict[str, Cell] = {
-            "variant": variant,
-            "group": group,
-            "family": FAMILIES[family],
-            "n": error.absolute.n,
-            **{metric: row.absolute for metric, row in by_metric.items()},
-            "beyond": error.contrast,
-            "p": error.p_adjusted,
-        }
-        if (one := changed.get((group, family))) is not None:
-            shown |= {"change": one.change, "similarity": one.similarity}
-        yield shown
+    kept = (key for key in cells if key[0] in groups)
+    yield from (cells[key] for key in sorted(kept, key=lambda key: groups.index(key[0])))
 
 
 def _largest(rows: Sequence[dict[str, Cell]]) -> str:
@@ -344,29 +340,22 @@ def _largest(rows: Sequence[dict[str, Cell]]) -> str:
     )
 
 
-def _disagreement(findings: Findings, report: RobustnessReport) -> Table:
+def _disagreement(findings: Findings) -> Table:
     return Table(
         "disagreement",
         "Labels that differ between dense and compressed models, by severity",
         (
             VARIANT,
             Column("severity", "Severity"),
-            Column("cies", "CIEs", "rate"),
-            Column("votes", "Votes", "rate"),
+            Column("cie_share", "CIEs", "rate"),
+            Column("taxicab", "Votes", "rate"),
             Column("flips", "Flips", "rate"),
             N,
         ),
         [
-            {
-                "variant": variant.name,
-                "severity": str(row.severity) if row.severity else "clean",
-                "cies": row.cie_share,
-                "votes": row.taxicab,
-                "flips": row.flips,
-                "n": row.flips.n,
-            }
+            {**_cells(row, at, "flips"), "severity": _severity(row)}
             for variant in findings.audit.compressed
-            for row in report.disagreement.get(variant.name, ())
+            for row, at in _ats(findings, "disagreement", variant.name)
         ],
         "CIEs: pictures whose most frequent label changes. Votes: share that go to another label. "
         "Flips: chance that a dense and a compressed model differ. Intervals over examples alone.",
@@ -376,18 +365,11 @@ def _disagreement(findings: Findings, report: RobustnessReport) -> Table:
     )
 
 
-def _confidence(findings: Findings, report: RobustnessReport) -> Table:
+def _confidence(findings: Findings) -> Table:
     everyone = findings.audit.groups[0].name
-    rows: list[dict[str, Cell]] = [
-        {
-            "variant": row.variant,
-            "family": FAMILIES.get(row.family, "clean pictures"),
-            "group": findings.name(row.group),
-            "gap": row.gap,
-            "beside": row.gap_change,
-            "n": row.gap.n,
-        }
-        for row in (report.confidence.rows if report.confidence else ())
+    rows = [
+        {**_cells(row, at, "gap"), "group": findings.name(row.group or "")}
+        for row, at in _ats(findings, "confidence.rows")
     ]
     rows.sort(key=lambda row: row["group"] != everyone)
     return Table(
@@ -398,7 +380,7 @@ def _confidence(findings: Findings, report: RobustnessReport) -> Table:
             Column("family", "Pictures"),
             Column("group", "Group"),
             Column("gap", "Confidence less accuracy, points", "points", drawn=True),
-            Column("beside", "Beside dense, points", "points"),
+            Column("gap_change", "Beside dense, points", "points"),
             N,
         ),
         rows,
@@ -409,7 +391,7 @@ def _confidence(findings: Findings, report: RobustnessReport) -> Table:
     )
 
 
-def _detection(findings: Findings, report: RobustnessReport) -> Table:
+def _detection(findings: Findings) -> Table:
     everyone = findings.audit.groups[0].name
     return Table(
         "detection",
@@ -419,20 +401,17 @@ def _detection(findings: Findings, report: RobustnessReport) -> Table:
             Column("pictures", "Pictures"),
             Column("measure", "Familiar by"),
             Column("auroc", "Told apart", "rate"),
-            Column("beside", "Beside dense, points", "points"),
+            Column("auroc_change", "Beside dense, points", "points"),
             N,
         ),
         [
             {
-                "variant": row.variant,
-                "pictures": row.pictures if row.other_set else FAMILIES[row.pictures],
-                "measure": row.measure,
-                "auroc": row.auroc,
-                "beside": row.auroc_change,
-                "n": row.auroc.n,
+                **_cells(row, at, "auroc"),
+                "pictures": row.fact("name") or FAMILIES[row.fact("pictures")],
+                "measure": row.fact("measure"),
             }
-            for row in (report.confidence.detection if report.confidence else ())
-            if findings.name(row.group) == everyone
+            for row, at in _ats(findings, "confidence.detection")
+            if findings.name(row.group or "") == everyone
         ],
         "A model that finds a picture less familiar can hand it to a person. Told apart: chance "
         "that a clean picture is more familiar than another one; 50% is chance.",
@@ -442,23 +421,19 @@ def _detection(findings: Findings, report: RobustnessReport) -> Table:
     )
 
 
-def _sets(sets: Sequence[OtherSetReport]) -> Table:
+def _sets(findings: Findings, report: RobustnessReport) -> Table:
     rows: list[dict[str, Cell]] = []
-    for one in sets:
-        rows.append({"set": one.name, "variant": "dense", "accuracy": one.dense, "n": one.n})
-        rows += [
-            {
-                "set": one.name,
-                "variant": Noted(row.variant, SCALE) if row.depends_on_scale else row.variant,
-                "accuracy": row.accuracy,
-                "difference": row.difference,
-                "absolute": row.absolute,
-                "relative": row.relative,
-                "log_odds": row.log_odds,
-                "n": row.accuracy.n,
-            }
-            for row in one.rows
+    dense = {row.fact("name"): at["dense"].number for row, at in _ats(findings, "sets")
+             if "dense" in at}  # fmt: skip
+    for one in report.sets:
+        of_dense = {"variant": "dense", "accuracy": dense[one.name], "n": one.n}
+        every = [of_dense] + [
+            _cells(row, at, "accuracy")
+            | ({"variant": Noted(row.variant, SCALE)} if depends_on_scale(at) else {})
+            for row, at in _ats(findings, "sets.rows")
+            if row.fact("name") == one.name
         ]
+        rows += [{"set": one.name, **cells} for cells in every]
     columns = (
         Column("set", "Test set"),
         VARIANT,
@@ -478,7 +453,7 @@ def _sets(sets: Sequence[OtherSetReport]) -> Table:
     )
 
 
-def _selected(one: OtherSetReport) -> str:
+def _selected(one: TriedSet) -> str:
     """What to know of a set: its classes, and whether it was chosen against a model."""
     masked = ", among which alone models choose" if one.masked else ""
     classes = f"Pictures of {one.classes:,} classes{masked}."

@@ -375,7 +375,7 @@ def _family(row: Row) -> str:
 def _asks_pictures(asking: Asking, row: Row) -> bool:
     family, kinds = _family(row), asking.rule.kinds
     among = family not in (ALL_KINDS, "clean") if kinds is None else family in kinds
-    own = row.fact("measure") in (None, "confidence") and not row.fact("other_set")
+    own = row.fact("measure") in (None, "confidence") and row.fact("name") is None
     return among and own and asking.asks(row)
 
 
@@ -396,12 +396,12 @@ def _loss_words(asking: Asking, row: Row) -> str:
 
 def _no_losses(asking: Asking) -> str:
     """Say why the audit has nothing on corrupted pictures that a rule asks for."""
-    robustness, rule = asking.rows.audit.robustness, asking.rule
-    if robustness is None or not robustness.corruptions:
+    audit, rule = asking.rows.audit, asking.rule
+    if audit.robustness is None or not audit.robustness.corruptions:
         return NO_PICTURES
     if isinstance(rule, PicturesRule):
         return NOT_ASKED
-    if rule.top == 5 and all(row.top5_accuracy is None for row in robustness.by_corruption):
+    if rule.top == 5 and not any(row.metric == "top5" for row in audit.numbers("robustness")):
         return NO_TOP5
     return "the audit has no such groups or corruptions"
 

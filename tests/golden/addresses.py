@@ -72,35 +72,26 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "accuracy": ("technique", "baseline"),
     "bias": ("category", "context"),
     "bias.clarify": ("column", *FACETS[1:]),
-    "by_corruption": ("variant", "kind"),
     "cells": ("technique", "baseline", "metric"),
     "clarify.members": FACETS,
     "clarify.variants": FACETS,
     "class_precision": ("name",),
     "classes": ("class",),
     "comparisons": ("technique", "metric"),
-    "confidence.rows": ("variant", "group", "family"),
-    "curves": ("variant", "family", "severity"),
     "data": ("split", *FACETS),
     "decisions": ("metric", "group"),
-    "detection": ("variant", "group", "pictures", "measure"),
-    "disagreement": ("severity",),
-    "distortion": ("group", "family"),
     "equal_accuracy": ("technique", "baseline"),
     "fairness": ("column", "metric"),
     "flips": ("kind",),
     "gaps": ("metric", "attribute", "group_a", "group_b"),
     "groups": ("group", "key"),
     "ledger": ("group",),
-    "losses": ("metric", "group", "family"),
-    "matched": ("variant", "matched", "family"),
     "means": ("group",),
     "minority": ("technique", "baseline", "metric"),
     "one_model.variants": ("members",),
     "over_index": ("attribute",),
     "precision": ("name",),
     "quantiles": ("group", "share"),
-    "rows": ("variant", "group", "family"),
     "selection": ("attribute", "group"),
     "sets": ("name",),
     "slices": ("text",),
@@ -127,7 +118,7 @@ TOLD_BY_WORDS = {
 # Keys that say nothing of what a number is.
 SILENT = {"cells", "comparison", "comparisons", "flips", "slices", "tests", "variants"}
 # Mapping whose keys are no variants: what they are.
-KEYED = {"floor": "family", "correlations": "technique"}
+KEYED = {"correlations": "technique"}
 
 
 def rows_of(documents: Mapping[str, Any]) -> Rows:
@@ -269,6 +260,10 @@ def _row_address(question: str, row: Mapping[str, Any], *conditions: str) -> Add
     return Address(question, *own, told)
 
 
+# Facts of a row on corrupted pictures, in the order of its condition.
+ROBUSTNESS = ("pictures", "measure", "matched", "family", "severity", "kind", "name")
+
+
 def _estimate(rows: _Collected, at: Address, number: Mapping[str, Any]) -> None:
     for field in FIELDS:
         rows.add(at, field, number.get(field))
@@ -348,6 +343,38 @@ def _boxes(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) 
     for row in found:
         at = _row_address(question, row)._replace(metric="", condition=f"name={row['metric']}")
         _estimate(rows, at._replace(what=row["what"]), row["number"])
+
+
+def _robustness(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Numbers on corrupted pictures; three scales of a loss say whether they disagree."""
+    scales: dict[Address, list[float]] = {}
+    bare = ("relative_robustness", "misled", "draw_variance", "p", "p_adjusted")
+    for row in found:
+        facts = row.get("facts", {})
+        own = {key: facts[key] for key in ROBUSTNESS if key in facts}
+        at = _row_address(question, row)
+        part, _, what = row["what"].rpartition(".")
+        if part == "confidence.detection" and "name" in own:
+            own = {"pictures": own.pop("name"), **own}
+        at = _told_apart(at, own)
+        here = at._replace(what=row["what"].replace(".flips", ""))
+        if what == "misled":
+            rows.add(at._replace(what="losses.one_pair.misled"), "value", row["number"]["value"])
+            rows.add(at._replace(what="losses.one_pair.pairs"), "value", row["number"]["n"])
+        elif what.removeprefix("top5_") in bare:
+            rows.add(here, "value", row["number"]["value"])
+        else:
+            _estimate(rows, here, row["number"])
+        for key, value in row.get("spread", {}).items():
+            rows.add(here._replace(what=f"{here.what}_variance.{key}"), "value", value)
+        if part == "confidence.detection":
+            other = at._replace(what="confidence.detection.other_set")
+            rows.add(other, "value", "name" in facts)
+        if what in ("absolute", "relative", "log_odds", "difference"):
+            value = row["number"]["value"] if what != "difference" else 0.0
+            scales.setdefault(at._replace(what=f"{part}.depends_on_scale"), []).append(value or 0.0)
+    for at, values in scales.items():
+        rows.add(at, "value", min(values) < 0 < max(values))
 
 
 def _nan(value: float | None) -> float:
@@ -497,6 +524,7 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 # Question whose numbers are rows of audit.json: how they are read.
 STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
     "boxes": _boxes, "fairness": _fairness, "impact": _impact, "labels": _labels,
+    "robustness": _robustness,
 }  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,

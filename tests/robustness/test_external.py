@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.audit import read_audit
+from scotoma.audit import Audit, read_audit
+from scotoma.audit.base import At, Row, cells_at
 from scotoma.audit.findings import Findings
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
@@ -92,36 +93,35 @@ def test_their_losses_are_those_of_the_tables(
         write(home, worse)
         code, _, err = scotoma("audit", config, "--out", out)
     assert code == 0, err
-    report = read_audit(out / "audit.json").robustness
+    audit = read_audit(out / "audit.json")
+    report = audit.robustness
     assert report is not None
     assert (report.profile, report.examples, report.test) == ("predictions", SHOWN, N)
-    assert (report.severities, report.distortion, report.left_out) == ((2, 4), (), {})
+    assert (report.severities, report.left_out) == ((2, 4), {})
+    assert not audit.at("robustness", part="distortion.")
     assert [one.kind for one in report.corruptions] == ["gaussian_noise", "fog"]
     labels = pl.read_csv(home / "examples.csv")
     right = worse.join(labels, on="example_id").with_columns(
         right=pl.col("predicted") == pl.col("label")
     )
-    for row in report.by_corruption:
+    for row in accuracies(audit):
         own = right.filter(variant=row.variant)
-        if row.kind != "all":
-            own = own.filter(corruption=row.kind)
-        assert row.accuracy.value == pytest.approx(own["right"].mean(), abs=1e-9)
-    assert {row.group for row in report.losses["int8"]} == {"all", "side=left", "side=right"}
+        if row.fact("kind") != "all":
+            own = own.filter(corruption=row.fact("kind"))
+        assert row.number.value == pytest.approx(own["right"].mean(), abs=1e-9)
+    losses = audit.at("robustness", "int8", "losses.")
+    assert {at["absolute"].group for at in losses} == {"all", "side=left", "side=right"}
     page = (out / "report.html").read_text()
     assert "Corrupted pictures" in page
     assert "data:image/webp" not in page
-    made = robustness_section(Findings(read_audit(out / "audit.json")))
+    made = robustness_section(Findings(audit))
     assert made is not None
     (row,) = (
         row
         for row in table(made, "corrupted-groups").rows
         if (row["group"], row["family"]) == ("right", "noise")
     )
-    (fnr,) = (
-        row
-        for row in report.losses["int8"]
-        if (row.group, row.family, row.metric) == ("side=right", "noise", "fnr")
-    )
+    fnr = loss(audit, "side=right", "noise", "fnr")["absolute"].number
     rate = pl.col("label") == "cat", pl.col("side") == "right"
     said = pl.read_parquet(home / "said" / "*.parquet").join(labels, on="example_id")
     shown = said.filter(pl.col("example_id").is_in(worse["example_id"].unique().implode()))
@@ -130,8 +130,8 @@ def test_their_losses_are_those_of_the_tables(
         of_worse = right.filter(*rate, variant=variant, corruption="gaussian_noise")
         of_clean = shown.filter(*rate, variant=variant)
         missed[variant] = (of_clean["predicted"] == "cat").mean() - of_worse["right"].mean()
-    assert fnr.absolute.value == pytest.approx(missed["int8"] - missed["dense"])
-    assert row["fnr"] == fnr.absolute
+    assert fnr.value == pytest.approx(missed["int8"] - missed["dense"])
+    assert row["fnr"] == fnr
 
 
 def test_clean_predictions_may_have_reruns(
@@ -149,17 +149,16 @@ def test_clean_predictions_may_have_reruns(
     with steps_in_this_process(tmp_path):
         code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
     assert code == 0, err
-    report = read_audit(tmp_path / "run" / "audit.json").robustness
-    assert report is not None
+    audit = read_audit(tmp_path / "run" / "audit.json")
     labels = pl.read_csv(home / "examples.csv")
     right = worse.join(labels, on="example_id").with_columns(
         right=pl.col("predicted") == pl.col("label")
     )
-    for row in report.by_corruption:
-        if row.kind != "all":
-            own = right.filter(variant=row.variant, corruption=row.kind)
-            assert row.accuracy.value == pytest.approx(own["right"].mean(), abs=1e-9)
-            assert row.accuracy.n == SHOWN
+    for row in accuracies(audit):
+        if row.fact("kind") != "all":
+            own = right.filter(variant=row.variant, corruption=row.fact("kind"))
+            assert row.number.value == pytest.approx(own["right"].mean(), abs=1e-9)
+            assert row.number.n == SHOWN
 
 
 def test_a_hard_set_is_chosen_by_one_half_of_the_models_and_judges_the_other(
@@ -172,7 +171,8 @@ def test_a_hard_set_is_chosen_by_one_half_of_the_models_and_judges_the_other(
     with steps_in_this_process(tmp_path):
         code, _, err = scotoma("audit", config, "--out", out)
     assert code == 0, err
-    report = read_audit(out / "audit.json").robustness
+    audit = read_audit(out / "audit.json")
+    report = audit.robustness
     assert report is not None
     labels = pl.read_csv(home / "examples.csv")
     said = {}
@@ -190,11 +190,12 @@ def test_a_hard_set_is_chosen_by_one_half_of_the_models_and_judges_the_other(
     (found,) = report.sets
     assert (found.name, found.n) == ("CIEs of int8", int(hard.sum()))
     assert found.n > 5
-    assert found.dense.value == pytest.approx(right["dense"])
-    (row,) = found.rows
-    assert row.accuracy.value == pytest.approx(right["int8"])
-    assert row.difference.value == pytest.approx(right["int8"] - right["dense"])
-    assert row.absolute is None
+    dense, _ = (row.number for row in audit.numbers("robustness") if row.variant is None)
+    assert dense.value == pytest.approx(right["dense"])
+    (at,) = audit.at("robustness", part="sets.rows.")
+    assert at["accuracy"].number.value == pytest.approx(right["int8"])
+    assert at["difference"].number.value == pytest.approx(right["int8"] - right["dense"])
+    assert set(at) == {"accuracy", "difference"}
     assert "2 models of dense and 2 of int8 chose these" in " ".join(
         (out / "report.html").read_text().split()
     )
@@ -221,6 +222,24 @@ def test_hard_sets_that_cannot_be_judged_are_refused(
         code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
     assert code == 2
     assert sentence in err
+
+
+def accuracies(audit: Audit, what: str = "accuracy") -> list[Row]:
+    """Accuracy of every variant under every corruption."""
+    rows = [row for row in audit.numbers("robustness") if row.what == f"by_corruption.{what}"]
+    assert rows
+    return rows
+
+
+def loss(audit: Audit, group: str, family: str, metric: str) -> At:
+    """What int8 loses beyond dense."""
+    (found,) = (
+        at
+        for at in audit.at("robustness", "int8", "losses.")
+        if (at["absolute"].group, at["absolute"].metric) == (group, metric)
+        and at["absolute"].fact("family") == family
+    )
+    return found
 
 
 def _among(answers: pl.DataFrame, truth: pl.DataFrame) -> float:
@@ -277,45 +296,46 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
         code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
     assert code == 0, err
     audit = read_audit(tmp_path / "run" / "audit.json")
-    report = audit.robustness
-    assert report is not None
-    assert report.confidence is not None
     truth = pl.DataFrame({"example_id": ids, "label": labels})
-    for row in report.by_corruption:
-        assert row.top5_accuracy is not None
-        assert row.top5_accuracy.value == pytest.approx(_among(worse[row.variant], truth))
+    for row in accuracies(audit, "top5_accuracy"):
+        assert row.number.value == pytest.approx(_among(worse[row.variant or ""], truth))
     made = robustness_section(Findings(audit))
     assert made is not None
-    mean = next(row for row in report.by_corruption if row.variant == "int8" and row.kind == "all")
-    rows = [row for row in table(made, "corrupted").rows if "top5" in row]
-    assert [row["top5"] for row in rows] == [mean.top5_accuracy]
+    (mean,) = (
+        row.number
+        for row in accuracies(audit, "top5_accuracy")
+        if row.variant == "int8" and row.fact("kind") == "all"
+    )
+    rows = [row for row in table(made, "corrupted").rows if "top5_accuracy" in row]
+    assert [row["top5_accuracy"] for row in rows] == [mean]
     shares = {variant: _among(worse[variant], truth) for variant in worse}
     clean = {v: _among(pl.read_parquet(tmp_path / "said" / f"{v}.parquet"), truth) for v in worse}
-    (top5,) = [
-        row
-        for row in report.losses["int8"]
-        if (row.group, row.family, row.metric) == ("all", "weather", "top5")
-    ]
+    top5 = cells_at(loss(audit, "all", "weather", "top5"))
     lost = {variant: clean[variant] - shares[variant] for variant in worse}
-    assert top5.absolute.value == pytest.approx(lost["int8"] - lost["dense"])
+    assert top5["absolute"].value == pytest.approx(lost["int8"] - lost["dense"])
     int8, _ = audit_records(audit, None, "2027-03", {})[1]
     logged = {name: value for name, value, *_ in int8.metrics}
     by_corruption = "detail/robustness/by_corruption/fog/top5_accuracy"
     assert logged[by_corruption] == pytest.approx(shares["int8"])
     rise = logged["detail/all/robustness/losses/weather/top5/rise"]
-    assert rise == pytest.approx(top5.absolute.value)
+    assert rise == pytest.approx(top5["absolute"].value)
     rule = "{id: r, metric: robustness_loss, top: 5, over: all, max_increase: {points: 90}}"
     gate = judge(audit, parse_rules(f"rules: [{rule}]", "g"), datetime.date(2027, 1, 1))
     (finding,) = gate.variants[0].tests
     assert finding.where == "top-5 relative robustness lost under weather by all"
-    assert finding.absolute.value == pytest.approx(top5.relative.value)
-    gaps = {row.variant: row for row in report.confidence.rows if row.family == "weather"}
-    for variant, row in gaps.items():
-        if row.group == "all":
-            own = worse[variant].join(truth, on="example_id")
-            gap = own["score"].mean() - (own["predicted"] == own["label"]).mean()
-            assert row.gap.value == pytest.approx(gap, abs=1e-3)  # kept in 16 bits
-    assert {row.measure for row in report.confidence.detection} == {"confidence"}
+    assert finding.absolute.value == pytest.approx(top5["relative"].value)
+    gaps = {
+        row.variant: row.number.value
+        for row in audit.numbers("robustness")
+        if (row.what, row.group, row.facts) == ("confidence.rows.gap", "all", {"family": "weather"})
+    }
+    assert set(gaps) == set(worse)
+    for variant, value in gaps.items():
+        own = worse[variant or ""].join(truth, on="example_id")
+        gap = own["score"].mean() - (own["predicted"] == own["label"]).mean()
+        assert value == pytest.approx(gap, abs=1e-3)  # kept in 16 bits
+    detection = audit.at("robustness", part="confidence.detection.")
+    assert {at["auroc"].fact("measure") for at in detection} == {"confidence"}
     code, printed, _ = scotoma("show", tmp_path / "run", "paper:pie", "--csv")
     assert code == 0
     assert "top 5 relative" in printed

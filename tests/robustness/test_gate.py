@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scotoma.audit.base import rows_at
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
 from scotoma.numbers import Variance, of_variance, undefined
@@ -26,26 +27,25 @@ def content(relative: float, deviation: float, n: int = 600) -> dict[str, Any]:
     variance = Variance(deviation**2, *parts, df=20.0)
     estimate = of_variance(relative, variance, n=n, members=10, events=200.0)
     nothing = undefined("not asked", n=n, members=10)
-    row = {
-        "group": "sex=male",
-        "family": "noise",
-        "metric": "error",
-        "absolute": nothing.as_dict(),
-        "relative": estimate.as_dict(),
-        "log_odds": nothing.as_dict(),
-        "relative_variance": variance.as_dict(),
-    }
-    others = [row | {"group": "all"}, row | {"family": "blur"}, row | {"metric": "fpr"}]
+    numbers = {"absolute": nothing, "relative": estimate, "log_odds": nothing}
+    address = {"variant": "prune-0.9", "group": "sex=male", "metric": "error"}
+    address["facts"] = {"family": "noise"}
+    others = [{}, {"group": "all"}, {"facts": {"family": "blur"}}, {"metric": "fpr"}]
+    rows = [
+        row | {"number": row["number"].as_dict()}
+        for other in others
+        for row in rows_at(address | other, numbers, "losses.", {"relative": variance.as_dict()})
+    ]
     report = {
         "corruptions": [{"kind": "shot_noise", "family": "noise", "standard": True}],
         "severities": [1],
-        "losses": {"prune-0.9": [row, *others]},
     }
     return {
         "variants": [{"name": "dense", "members": 10}, {"name": "prune-0.9", "members": 10}],
         "groups": [{"key": "all", "name": "all"}, {"key": "sex=male", "name": "male"}],
         "divergence": {"prune-0.9": {}},
         "robustness": report,
+        "rows": {"robustness": rows},
     }
 
 
@@ -79,7 +79,7 @@ def test_a_group_of_few_examples_is_too_small_to_judge() -> None:
 
 
 def test_without_corrupted_pictures_nothing_is_judged() -> None:
-    bare = content(0.01, 0.02) | {"robustness": None}
+    bare = content(0.01, 0.02) | {"robustness": None, "rows": {}}
     gate = judge(bare, parse_rules(RULE, "g"), datetime.date(2027, 1, 1))
     assert gate.verdict == "UNSURE"
     assert "add robustness to its configuration" in gate.variants[0].tests[0].reason
@@ -114,22 +114,19 @@ def rise(value: float, n: int = 600) -> dict[str, Any]:
     return of_variance(value, PART, n=n, members=10).as_dict()
 
 
-PICTURES = {
-    "confidence": {
-        "rows": [
-            {"variant": "prune-0.9", "group": group, "family": family, "gap_change": rise(gap)}
-            for group, family, gap in [
-                ("all", "noise", 0.06), ("all", "clean", 0.9), ("all", "all", 0.9),
-                ("sex=male", "noise", 0.0),
-            ]
-        ],
-        "detection": [
-            {"variant": "prune-0.9", "group": "all", "pictures": "noise", "other_set": False,
-             "measure": measure, "auroc_change": rise(-0.06)}
-            for measure in ("confidence", "energy")
-        ],
-    },
-}  # fmt: skip
+PICTURES = [
+    {"variant": "prune-0.9", "group": group, "facts": facts, "what": f"confidence.{what}",
+     "number": rise(change)}
+    for group, facts, what, change in [
+        ("all", {"family": "noise"}, "rows.gap_change", 0.06),
+        ("all", {"family": "clean"}, "rows.gap_change", 0.9),
+        ("all", {"family": "all"}, "rows.gap_change", 0.9),
+        ("sex=male", {"family": "noise"}, "rows.gap_change", 0.0),
+        ("all", {"pictures": "noise", "measure": "confidence"}, "detection.auroc_change", -0.06),
+        ("all", {"pictures": "noise", "measure": "energy"}, "detection.auroc_change", -0.06),
+        ("all", {"name": "noise", "measure": "confidence"}, "detection.auroc_change", 0.0),
+    ]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -145,7 +142,7 @@ PICTURES = {
 )  # fmt: skip
 def test_confidence_is_judged_beside_dense(rule: str, where: str | None, verdict: str) -> None:
     one = content(0.0, 0.01)
-    one["robustness"] |= PICTURES
+    one["rows"]["robustness"] += PICTURES
     text = f"rules: [{{id: pictures, metric: {rule}, max_increase: {{points: 3.0}}}}]"
     rules = parse_rules(text, "g")
     gate = judge(one, rules, datetime.date(2027, 1, 1))

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from scotoma import published
-from scotoma.numbers import COMPRESSED, DENSE, Units
+from scotoma.audit import Quantity
+from scotoma.audit.base import Row, by_address
+from scotoma.audit.robustness import depends_on_scale
+from scotoma.numbers import COMPRESSED, DENSE, Estimate, Units, undefined
 from scotoma.robustness.distortion import structural_similarity
 from scotoma.robustness.losses import (
     SCALES,
     amplified_loss,
-    depends_on_scale,
     group_contrast,
     group_tests,
     relative_robustness,
@@ -176,10 +178,16 @@ def test_scales_that_disagree_are_reported() -> None:
         own = right(DENSE, *dense), right(COMPRESSED, *compressed)
         return [amplified(own, scale=scale)[0] for scale in SCALES]
 
+    def disagree(numbers: list[Estimate]) -> bool:
+        own = dict(zip(SCALES, map(Quantity.of, numbers), strict=True))
+        (at,) = by_address(Row(what=scale, number=number) for scale, number in own.items())
+        return depends_on_scale(at)
+
     both = lost((0.74, 0.605), (0.664, 0.534))
     assert both[0].value < 0 < both[1].value
-    assert depends_on_scale(both)
-    assert not depends_on_scale(lost((0.9, 0.8), (0.9, 0.7)))
+    assert disagree(both)
+    assert not disagree(lost((0.9, 0.8), (0.9, 0.7)))
+    assert not disagree([undefined("no odds", n=9, members=1)] * 3)
 
 
 def test_corruption_errors_are_the_sums_of_hendrycks_and_dietterich() -> None:

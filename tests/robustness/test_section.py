@@ -9,6 +9,7 @@ from scotoma.document import Facts, Section
 from scotoma.document.charts import drawings, filled
 from scotoma.document.pictures import Picture
 from scotoma.robustness.section import robustness_section
+from tests import audits
 from tests.audits import whole
 from tests.sections import chart, kept, table, texts
 
@@ -19,17 +20,20 @@ def number(value: float, n: int = 0, **more: Any) -> dict[str, Any]:
     return {"value": value, "low": value - 0.01, "high": value + 0.01, "n": n} | more
 
 
-def loss(group: str = "all", metric: str = "error", beyond: float = 0.03, **more: Any) -> Any:
-    return {
-        "group": group,
-        "family": "all",
-        "metric": metric,
-        "dense": number(0.8),
-        "compressed": number(0.7),
-        "absolute": number(beyond, 1500),
-        "relative": number(0.04),
-        "log_odds": number(-0.2),
-    } | more
+def loss(
+    group: str = "all", metric: str = "error", beyond: float = 0.03, variant: str = "int8",
+    **more: Any,
+) -> list[dict[str, Any]]:  # fmt: skip
+    numbers = {
+        "dense": number(0.8), "compressed": number(0.7), "absolute": number(beyond, 1500),
+        "relative": number(0.04), "log_odds": number(0.2),
+    }  # fmt: skip
+    at = {"variant": variant, "group": group, "metric": metric, "facts": {"family": "all"}}
+    return rows_at(at, numbers | more, "losses")
+
+
+def rows_at(address: dict[str, Any], numbers: dict[str, Any], part: str) -> list[dict[str, Any]]:
+    return audits.rows_at(address, {f"{part}.{what}": one for what, one in numbers.items()})
 
 
 REPORT: dict[str, Any] = {
@@ -39,60 +43,77 @@ REPORT: dict[str, Any] = {
     "severities": [1, 3],
     "corruptions": [{"kind": "fog"}, {"kind": "snow"}],
     "left_out": {"frost": "too large"},
-    "curves": [
-        {"variant": name, "family": family, "severity": severity, "accuracy": number(at, 900)}
-        for name, at in (("dense", 0.9), ("int8", 0.6))
-        for family in ("noise", "all")
-        for severity in (0, 3)
-    ],
-    "by_corruption": [{"variant": "int8", "kind": "all", "ce": number(1.25)}],
-    "losses": {
-        "int8": [
-            loss(depends_on_scale=True, one_pair={"misled": 0.125, "pairs": 1200}),
-            loss(metric="top5", beyond=0.011),
-            loss("s=f", contrast=number(0.02, 700), p_adjusted=0.004),
-            loss("s=f", "fpr", beyond=-0.015),
-        ],
-        "pruned": [loss("s=f", contrast=number(-0.05), p_adjusted=0.3)],
-    },
-    "floor": {"all": number(0.001)},
-    "distortion": [{"group": "s=f", "family": "all", "change": number(12.5)}],
-    "disagreement": {"int8": [{"severity": 0, "flips": number(0.03, 80)}, {"severity": 3}]},
-    "confidence": {
-        "rows": [
-            {"variant": "int8", "group": "s=f", "family": "clean", "gap": number(0.06, 30)},
-            {"variant": "dense", "group": "all", "family": "all", "gap": number(0.05, 60)},
-        ],
-        "detection": [
-            {"variant": "int8", "group": "s=f", "pictures": "all", "measure": "energy"},
-            {"variant": "int8", "group": "all", "pictures": "x.1", "other_set": True,
-             "measure": "energy", "auroc": number(0.7, 50), "auroc_change": number(-0.02)},
-        ],
-    },
-    "matched": [{"variant": "int8", "matched": "dense-step-9", "family": "all",
-                 "clean": number(0.71), "matched_clean": number(0.72)}],
     "sets": [
-        {"name": "x.1", "n": 400, "classes": 10, "dense": number(0.5),
-         "rows": [{"variant": "int8", "accuracy": number(0.45, 400), "difference": number(-0.05),
-                   "absolute": number(0.01)}]},
-        {"name": "CIEs of int8", "n": 40, "classes": 9, "masked": True, "dense": number(0.5),
+        {"name": "x.1", "n": 400, "classes": 10},
+        {"name": "CIEs of int8", "n": 40, "classes": 9, "masked": True,
          "selected_against": "one half of the models"},
     ],
 }  # fmt: skip
+INT8 = {"variant": "int8"}
+SETS = [
+    *rows_at({"facts": {"name": "x.1"}}, {"dense": number(0.5)}, "sets"),
+    *rows_at({"facts": {"name": "CIEs of int8"}}, {"dense": number(0.5)}, "sets"),
+    *rows_at(
+        INT8 | {"facts": {"name": "x.1"}},
+        {"accuracy": number(0.45, 400), "difference": number(-0.05), "absolute": number(0.01)},
+        "sets.rows",
+    ),
+]
+LOSSES = [
+    *loss(misled={"value": 0.125, "n": 1200}, log_odds=number(-0.2)),
+    *loss(metric="top5", beyond=0.011),
+    *loss("s=f", contrast=number(0.02, 700), p_adjusted=0.004),
+    *loss("s=f", "fpr", beyond=-0.015),
+    *loss("s=f", variant="pruned", contrast=number(-0.05), p_adjusted=0.3),
+]
+ROWS = [
+    *(
+        {"variant": name, "facts": {"family": family, "severity": severity},
+         "what": "curves.accuracy", "number": number(at, 900)}
+        for name, at in (("dense", 0.9), ("int8", 0.6))
+        for family in ("noise", "all")
+        for severity in (0, 3)
+    ),
+    *rows_at(INT8 | {"facts": {"kind": "all"}},
+             {"accuracy": number(0.6), "ce": number(1.25)}, "by_corruption"),
+    *LOSSES,
+    {"facts": {"family": "all"}, "what": "floor", "number": number(0.001)},
+    *rows_at({"group": "s=f", "facts": {"family": "all"}},
+             {"change": number(12.5), "similarity": {}},
+             "distortion"),
+    *rows_at(INT8 | {"facts": {"severity": 0}},
+             {"cie_share": {}, "taxicab": {}, "flips": number(0.03, 80)}, "disagreement"),
+    *rows_at(INT8 | {"facts": {"severity": 3}},
+             {what: {} for what in ("cie_share", "taxicab", "flips")}, "disagreement"),
+    *rows_at(INT8 | {"group": "s=f", "facts": {"family": "clean"}},
+             {"gap": number(0.06, 30)}, "confidence.rows"),
+    *rows_at({"variant": "dense", "group": "all", "facts": {"family": "all"}},
+             {"gap": number(0.05, 60)}, "confidence.rows"),
+    *rows_at(INT8 | {"group": "s=f", "facts": {"pictures": "all", "measure": "energy"}},
+             {"auroc": number(0.6)}, "confidence.detection"),
+    *rows_at(INT8 | {"group": "all", "facts": {"name": "x.1", "measure": "energy"}},
+             {"auroc": number(0.7, 50), "auroc_change": number(-0.02)}, "confidence.detection"),
+    *rows_at(INT8 | {"facts": {"family": "all", "matched": "dense-step-9"}},
+             {"clean": number(0.71), "matched_clean": number(0.72),
+              "absolute": {}, "relative": {}, "log_odds": {}},
+             "matched"),
+    *SETS,
+]  # fmt: skip
 
 
-def section(report: dict[str, Any], focus: str = "") -> Section:
+def section(report: dict[str, Any], rows: list[dict[str, Any]], focus: str = "") -> Section:
     content = {
         "variants": [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}],
         "groups": GROUPS,
         "robustness": report,
+        "rows": {"robustness": rows},
     }
     made = robustness_section(Findings(whole(content), focus=focus))
     assert made is not None
     return made
 
 
-SHOWN = section(REPORT)
+SHOWN = section(REPORT, ROWS)
 
 
 def test_what_all_examples_lose_stands_beside_the_floor_and_one_pair_of_models() -> None:
@@ -135,7 +156,7 @@ def test_groups_are_ranked_within_a_variant_and_the_largest_that_is_shown_is_sai
     assert "Largest: women under all corruptions in int8, +2.00 [+1.00, +3.00]" in drawn.summary
     (first, second) = filled(drawn, list(drawn.table.rows))["data"]["values"]
     assert (first["beyond"], first["p"], second["beyond"]) == (2.0, 0.004, -5.0)
-    focused = chart(section(REPORT, "pruned"), "corrupted-groups")
+    focused = chart(section(REPORT, ROWS, "pruned"), "corrupted-groups")
     assert [one.choice for one in drawings(focused)] == ["pruned", "int8"]
 
 
@@ -185,20 +206,21 @@ def test_a_set_that_was_chosen_against_models_is_no_measure_of_robustness() -> N
     assert "9 classes, among which alone models choose. One half of" in said["CIEs of int8"]
     assert "none measures robustness" in said["CIEs of int8"]
     against = REPORT["sets"][1] | {"name": "imagenet-a"}
+    named = rows_at({"facts": {"name": "imagenet-a"}}, {"dense": number(0.5)}, "sets")
     (facts,) = (
-        part for part in section({"sets": [against]}).parts if isinstance(part, Facts)
+        part for part in section({"sets": [against]}, named).parts if isinstance(part, Facts)
     )  # fmt: skip
     assert "because one half of the models fails on them" in facts.rows[0][1]
 
 
 def test_other_sets_alone_are_called_so() -> None:
-    made = section({"sets": REPORT["sets"]})
+    made = section({"sets": REPORT["sets"]}, SETS)
     assert (made.title, made.answer) == ("Other test sets", [])
     assert [getattr(part, "id", "none") for part in made.parts] == ["sets", ""]
 
 
 def test_what_corruptions_look_like_is_shown_and_said() -> None:
-    audit = whole({"variants": [{"name": "dense"}], "robustness": REPORT | {"losses": {}}})
+    audit = whole({"variants": [{"name": "dense"}], "robustness": REPORT | {"sets": []}})
     made = robustness_section(Findings(audit, beside=Beside(strip=b"GIF8")))
     assert made is not None
     (picture,) = (part for part in made.parts if isinstance(part, Picture))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -18,7 +17,8 @@ from safetensors.torch import load_file, save_file
 from scipy.special import logsumexp
 from sklearn.metrics import roc_auc_score
 
-from scotoma.audit import read_audit
+from scotoma.audit import Audit, read_audit
+from scotoma.audit.base import At, cells_at
 from scotoma.audit.rows import audit_rows
 from scotoma.config import parse_config
 from scotoma.config.robustness import OtherTestSet
@@ -80,12 +80,19 @@ def _write_sets(folder: Path) -> None:
         Image.fromarray(one).save(folder / "foreign" / f"{place}.png")
 
 
+def losses(audit: Audit, variant: str) -> dict[tuple[str, str], At]:
+    """What a variant loses, by group and family."""
+    ats = audit.at("robustness", variant, "losses.")
+    return {(at["absolute"].group, at["absolute"].fact("family")): at for at in ats}
+
+
 def test_robustness_joins_a_finished_run_and_trains_nothing(
     added: tuple[Path, dict[str, float]],
 ) -> None:
     out, trained = added
     assert {p.name: p.stat().st_mtime_ns for p in out.glob("populations/*/*")} == trained
-    report = read_audit(out / "audit.json").robustness
+    audit = read_audit(out / "audit.json")
+    report = audit.robustness
     assert report is not None
     assert [c.kind for c in report.corruptions] == [
         "gaussian_noise",
@@ -96,23 +103,22 @@ def test_robustness_joins_a_finished_run_and_trains_nothing(
     assert (report.examples, report.test) == (150, 1798)
     assert report.members == {"dense": 2, "prune-0.9": 2, "int8-static": 2}
     assert "motion_blur" in report.left_out
-    assert {row.group for row in report.losses["prune-0.9"]} == {
-        "all",
-        "style=plain",
-        "style=styled",
-    }
+    pruned, int8 = (losses(audit, name) for name in ("prune-0.9", "int8-static"))
+    assert {key[0] for key in pruned} == {"all", "style=plain", "style=styled"}
     conditions = [path for path in out.glob("robustness/*.parquet") if path.stem[-1].isdigit()]
     assert len(conditions) == 16  # predictions; no picture is kept
-    whole = next(row for row in report.losses["prune-0.9"] if row.group == "all")
-    assert 0 < whole.draw_variance < whole.absolute_variance.examples  # two draws of noise
-    assert whole.one_pair is None or whole.one_pair.pairs == 4
-    ours, others = (
-        next(row for row in report.losses[name] if (row.group, row.family) == ("all", "noise"))
-        for name in ("prune-0.9", "int8-static")
-    )
-    match = next(row for row in report.matched if row.family == "noise")
-    assert match.absolute.value == pytest.approx(ours.absolute.value - others.absolute.value)
-    assert match.matched_clean == others.compressed_clean
+    whole = pruned["all", "all"]
+    draws = whole["draw_variance"].number.value
+    assert 0 < draws < whole["absolute"].spread.examples  # two draws of noise
+    assert "misled" not in whole or whole["misled"].number.n == 4
+    ours, others = (of["all", "noise"] for of in (pruned, int8))
+    (match,) = (
+        at for at in audit.at("robustness", "prune-0.9", "matched.")
+        if at["clean"].fact("family") == "noise"
+    )  # fmt: skip
+    apart = ours["absolute"].number.value - others["absolute"].number.value
+    assert match["absolute"].number.value == pytest.approx(apart)
+    assert match["matched_clean"].number == others["compressed_clean"].number
     assert "data:image/webp" in (out / "report.html").read_text()  # but for a public one
 
 
@@ -157,10 +163,11 @@ def test_only_conditions_that_have_not_ended_are_run_again(
 def test_confidence_is_that_of_the_scores(added: tuple[Path, dict[str, float]]) -> None:
     """The clean scores, joined by example; and that of one condition from its file."""
     run = Run.open(added[0])
-    report = read_audit(added[0] / "audit.json").robustness
-    assert report is not None
-    assert report.confidence is not None
-    rows = {(row.variant, row.group, row.family): row for row in report.confidence.rows}
+    audit = read_audit(added[0] / "audit.json")
+    rows = {
+        (at["gap"].variant, at["gap"].group, at["gap"].fact("family")): at
+        for at in audit.at("robustness", part="confidence.rows.")
+    }
     fog = [pl.read_parquet(run.path("robustness", f"fog-{s}.parquet")) for s in ("1", "5", "1-1")]
     assert all(frame["score"].to_numpy().shape == (150, 6) for frame in fog)
     clean = Predictions.read(run.predictions("prune-0.9"))
@@ -171,10 +178,10 @@ def test_confidence_is_that_of_the_scores(added: tuple[Path, dict[str, float]]) 
     assert clean.scores is not None
     scores = clean.scores[kept].astype(float)
     row = rows["prune-0.9", "all", "clean"]
-    assert row.gap.value == pytest.approx(scores.mean() - right.mean(), abs=1e-6)
-    assert rows["dense", "all", "clean"].gap_change is None
+    assert row["gap"].number.value == pytest.approx(scores.mean() - right.mean(), abs=1e-6)
+    assert "gap_change" not in rows["dense", "all", "clean"]
     truth = examples.labels[kept][:, None]
-    hazy = rows["prune-0.9", "all", "weather"].gap.value
+    hazy = rows["prune-0.9", "all", "weather"]["gap"].number.value
     fog.append(pl.read_parquet(run.path("robustness", "fog-5-1.parquet")))
     each = [f["score"].to_numpy() - (f["predicted"].to_numpy() == truth) for f in fog]
     assert hazy == pytest.approx(np.mean([one[:, 2:4] for one in each]), abs=1e-6)
@@ -186,10 +193,12 @@ def test_pictures_that_differ_are_counted_from_the_files(
 ) -> None:
     """Labels of every pair of models, and the most frequent ones, under each condition."""
     run = Run.open(added[0])
-    report = read_audit(added[0] / "audit.json").robustness
-    assert report is not None
+    audit = read_audit(added[0] / "audit.json")
     for variant, first in (("prune-0.9", 2), ("int8-static", 4)):
-        row = next(row for row in report.disagreement[variant] if row.severity == 5)
+        row = next(
+            cells_at(at) for at in audit.at("robustness", variant, "disagreement.")
+            if at["flips"].fact("severity") == 5
+        )  # fmt: skip
         flips, cies, taxicab = [], [], []
         for path in [
             *run.path("robustness").glob("*-5.parquet"),
@@ -205,9 +214,9 @@ def test_pictures_that_differ_are_counted_from_the_files(
                 ]
                 cies.append(modes[0] != modes[1])
                 taxicab.append(sum(abs(dense.count(k) - own.count(k)) for k in range(10)) / 4)
-        assert row.flips.value == pytest.approx(np.mean(flips))
-        assert row.cie_share.value == pytest.approx(np.mean(cies))
-        assert row.taxicab.value == pytest.approx(np.mean(taxicab))
+        assert row["flips"].value == pytest.approx(np.mean(flips))
+        assert row["cie_share"].value == pytest.approx(np.mean(cies))
+        assert row["taxicab"].value == pytest.approx(np.mean(taxicab))
 
 
 def test_energies_are_those_of_every_score(added: tuple[Path, dict[str, float]]) -> None:
@@ -223,15 +232,16 @@ def test_energies_are_those_of_every_score(added: tuple[Path, dict[str, float]])
     scores = answers.every_score
     assert scores is not None
     assert clean["energy"].to_numpy()[:, 5] == pytest.approx(logsumexp(scores, axis=1), rel=1e-5)
-    report = read_audit(added[0] / "audit.json").robustness
-    assert report is not None
-    assert report.confidence is not None
-    others = [row for row in report.confidence.detection if row.other_set]
-    assert {row.pictures for row in others} == {"own", "two", "foreign"}
+    audit = read_audit(added[0] / "audit.json")
+    others = [
+        row for row in audit.numbers("robustness")
+        if row.what == "confidence.detection.auroc" and row.fact("name")
+    ]  # fmt: skip
+    assert {row.fact("name") for row in others} == {"own", "two", "foreign"}
     (found,) = (
         row
         for row in others
-        if (row.pictures, row.variant, row.measure) == ("foreign", "prune-0.9", "energy")
+        if row.variant == "prune-0.9" and row.facts == {"name": "foreign", "measure": "energy"}
     )
     foreign = pl.read_parquet(run.path("robustness", "set-foreign.parquet"))
     areas = [
@@ -241,7 +251,7 @@ def test_energies_are_those_of_every_score(added: tuple[Path, dict[str, float]])
         )
         for place in (2, 3)
     ]
-    assert found.auroc.value == pytest.approx(np.mean(areas))
+    assert found.number.value == pytest.approx(np.mean(areas))
     page = (added[0] / "report.html").read_text()
     assert "Do models notice other pictures?" in page
 
@@ -249,9 +259,12 @@ def test_energies_are_those_of_every_score(added: tuple[Path, dict[str, float]])
 def test_another_set_is_predicted_as_the_test_set_is(added: tuple[Path, dict[str, float]]) -> None:
     """Its pictures are the audit's own, so that the clean predictions say what must come out."""
     run = Run.open(added[0])
-    report = read_audit(added[0] / "audit.json").robustness
+    audit = read_audit(added[0] / "audit.json")
+    report = audit.robustness
     assert report is not None
     own, two = report.sets
+    dense, _ = audit.at("robustness", part="sets.dense")
+    ats = audit.at("robustness", part="sets.rows.")
     names = [variant.name for variant in run.config.resolved_variants]
     clean = {name: Predictions.read(run.predictions(name)) for name in names}
     places = {example: row for row, example in enumerate(clean["dense"].example_ids)}
@@ -260,16 +273,23 @@ def test_another_set_is_predicted_as_the_test_set_is(added: tuple[Path, dict[str
     together = np.concatenate([of.predicted[rows] for of in clean.values()], axis=1)
     assert np.array_equal(table["predicted"].to_numpy(), together)
     right = {name: (table["label"].to_numpy() == p.predicted[rows].T) for name, p in clean.items()}
-    assert own.dense.value == pytest.approx(right["dense"].mean())
+    assert dense[""].number.value == pytest.approx(right["dense"].mean())
     assert (own.n, own.classes, own.masked, two.n, two.classes) == (120, 10, False, 24, 2)
-    for row in own.rows:
-        gained = right[row.variant].mean() - right["dense"].mean()
-        assert row.difference.value == pytest.approx(gained)
+    gains = {
+        at["difference"].variant: at["difference"].number.value
+        for at in ats
+        if at["difference"].fact("name") == "own"
+    }
+    assert set(gains) == {"prune-0.9", "int8-static"}
+    for name, gained in gains.items():
+        assert gained == pytest.approx(right[name].mean() - right["dense"].mean())
 
     table = pl.read_parquet(run.path("robustness", "set-two.parquet"))
     assert set(np.unique(table["predicted"].to_numpy())) <= {3, 7}
     assert set(table["label"]) == {3, 7}
-    assert {row.absolute for row in two.rows} == {None}  # at a floor: nothing but differences
+    of_two = [at for at in ats if at["difference"].fact("name") == "two"]
+    assert len(of_two) == 2
+    assert not any("absolute" in at for at in of_two)  # at a floor: nothing but differences
     page = (added[0] / "report.html").read_text()
     assert "because resnet50 fails on them" in re.sub("<[^>]*>", "", page)
 
@@ -286,16 +306,17 @@ def test_other_sets_alone_corrupt_nothing(
     config.write_text(f"{CONFIG}robustness:\n  confidence: true\n  examples: 150\n{sets}")
     with steps_in_this_process(tmp_path):
         assert scotoma("audit", config, "--out", out)[0] == 0
-    before, after = (read_audit(folder / "audit.json").robustness for folder in (added[0], out))
+    audits = [read_audit(folder / "audit.json") for folder in (added[0], out)]
+    before, after = (audit.robustness for audit in audits)
     assert before is not None
     assert after is not None
     assert after.sets == before.sets
-    assert before.confidence is not None
-    assert after.confidence is not None
-    seen = [row for row in before.confidence.detection if row.other_set]
-    assert list(after.confidence.detection) == seen
-    assert {row.family for row in after.confidence.rows} == {"clean"}
-    assert (after.profile, after.corruptions, after.curves, after.examples) == (None, (), (), 0)
+    with_sets, alone = (audit.numbers("robustness") for audit in audits)
+    of_sets = [row for row in with_sets if "name" in row.facts]
+    assert of_sets
+    assert [row for row in alone if "name" in row.facts] == of_sets
+    assert [row.facts for row in alone if "name" not in row.facts] == [{"family": "clean"}] * 15
+    assert (after.profile, after.corruptions, after.examples) == (None, (), 0)
     page = (out / "report.html").read_text()
     assert '<h2 id="robustness"><bdi>Other test sets' in page
     assert "Accuracy under corruption" not in page
@@ -386,21 +407,23 @@ def test_variants_stand_beside_the_nearest_checkpoint(
                 save_file({n: 0 * v for n, v in load_file(path).items()}, path)
         assert scotoma("audit", config, "--out", out, "--step", "robustness")[0] == 0
         assert scotoma("audit", config, "--out", out)[0] == 0
-    report = json.loads((out / "sections/robustness.json").read_text())
-    rows = {(row["variant"], row["family"]): row for row in report["matched"]}
-    assert rows["prune-0.9", "weather"]["matched"] == "dense-step-28"
-    assert rows["int8-static", "weather"]["matched"] == "dense"
-    same, whole = rows["prune-0.9", "weather"], report["losses"]["int8-static"][0]
-    assert same["clean"]["value"] == same["matched_clean"]["value"]
-    assert (same["absolute"]["value"], same["log_odds"]["value"]) == (0, 0)
-    assert rows["int8-static", whole["family"]]["absolute"]["value"] == whole["absolute"]["value"]
-    held = audit_rows(read_audit(out / "audit.json")).filter(question="robustness")
+    audit = read_audit(out / "audit.json")
+    ats = audit.at("robustness", part="matched.")
+    rows = {at["clean"].variant: at for at in ats if at["clean"].fact("family") == "weather"}
+    assert rows["prune-0.9"]["clean"].fact("matched") == "dense-step-28"
+    assert rows["int8-static"]["clean"].fact("matched") == "dense"
+    same, whole = cells_at(rows["prune-0.9"]), losses(audit, "int8-static")["all", "weather"]
+    assert same["clean"].value == same["matched_clean"].value
+    assert (same["absolute"].value, same["log_odds"].value) == (0, 0)
+    assert rows["int8-static"]["absolute"].number.value == whole["absolute"].number.value
+    held = audit_rows(audit).filter(question="robustness")
     assert {"prune-0.9", "int8-static"} <= set(held["variant"])
     matched = held.filter(
         what="matched.absolute", condition="family=weather, matched=dense-step-28"
     )
     assert set(matched["variant"]) == {"prune-0.9"}
-    assert {row["variant"] for row in report["curves"]} == {"dense", "prune-0.9", "int8-static"}
+    curves = held.filter(what="curves.accuracy")
+    assert set(curves["variant"]) == {"dense", "prune-0.9", "int8-static"}
 
 
 def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> None:
@@ -412,13 +435,13 @@ def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> No
     assert "Loss on corrupted pictures beyond that of dense" in section
     caption = "Labels that differ between dense and compressed models"
     (rows,) = (rows for name, rows in Page(page).tables.items() if name.startswith(caption))
-    flips = audit.robustness.disagreement["prune-0.9"][0].flips
+    flips = audit.at("robustness", "prune-0.9", "disagreement.")[0]["flips"].number
     shown = [" ".join(row) for row in rows if row[0] == "prune-0.9"]
     assert any(f"{100 * flips.value:.2f}%" in row for row in shown)
     held = audit_rows(audit).filter(question="robustness", variant="prune-0.9")
     assert {
         ("confidence.rows.gap", "family=noise"),
-        ("confidence.detection.auroc", "pictures=foreign, other_set=True, measure=energy"),
+        ("confidence.detection.auroc", "measure=energy, name=foreign"),
         ("sets.rows.accuracy", "name=own"),
         ("by_corruption.ce", "kind=all"),
         ("by_corruption.accuracy", "kind=fog"),
@@ -427,7 +450,7 @@ def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> No
     dense, *_ = audit_records(audit, None, "2027-03", {})[1][::-1][:3]
     assert "detail/robustness/by_corruption/fog/accuracy" in {name for name, *_ in dense.metrics}
     assert "detail/robustness/by_corruption/all/ce" not in {name for name, *_ in dense.metrics}
-    bare = audit.model_copy(update={"robustness": None})
+    bare = audit.model_copy(update={"robustness": None, "rows": {}})
     assert '<h2 id="robustness">' not in render(audit_document(bare))
 
 
@@ -438,10 +461,9 @@ def test_table_5_of_the_pie_paper_is_filled(added: tuple[Path, dict[str, float]]
         pl.col("of").str.starts_with("This run"), table="Table 5"
     )
     printed = {(row["row"], row["column"]): row["number"] for row in cells.iter_rows(named=True)}
-    report = read_audit(added[0] / "audit.json").robustness
-    assert report is not None
-    assert len(printed) == 2 * len(report.by_corruption) > 20
-    for row in report.by_corruption:
-        name = f"{row.kind.replace('_', ' ')}, {row.variant}"
-        assert printed[name, "top 1"] == row.accuracy.value
-        assert printed[name, "top 1 relative"] == row.relative_robustness
+    ats = read_audit(added[0] / "audit.json").at("robustness", part="by_corruption.")
+    assert len(printed) == 2 * len(ats) > 20
+    for at in ats:
+        name = f"{at['accuracy'].fact('kind').replace('_', ' ')}, {at['accuracy'].variant}"
+        assert printed[name, "top 1"] == at["accuracy"].number.value
+        assert printed[name, "top 1 relative"] == at["relative_robustness"].number.value

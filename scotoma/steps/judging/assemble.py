@@ -10,7 +10,7 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import ClassRates, Gap, MeasuredGap
-from scotoma.audit.robustness import RobustnessReport
+from scotoma.audit.robustness import RobustnessSection
 from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection, MeasuredDetectors
 from scotoma.audit.slices import SliceSearch
@@ -144,10 +144,12 @@ def audited_header(
 def _classified(run: Run) -> dict[str, Any]:
     bias = read_part(run.section("bias"), BiasSection)
     divergence = read_part(run.section("divergence"), DivergenceSection)
-    robustness = None
+    content = classified(bias, divergence, read_detectors(run))
     if run.config.robustness is not None:
-        robustness = read_part(run.section("robustness"), RobustnessReport)
-    return classified(bias, divergence, read_detectors(run)) | {"robustness": robustness}
+        section = read_part(run.section("robustness"), RobustnessSection)
+        content["robustness"] = section.robustness
+        content["rows"] |= {"robustness": section.rows}
+    return content
 
 
 def classified(
