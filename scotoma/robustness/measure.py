@@ -16,7 +16,7 @@ from scotoma.audit.base import rows_at
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.corruptions import STANDARD, family_of
 from scotoma.document.jsonable import jsonable
-from scotoma.numbers import COMPRESSED, Estimate, Number, Units, undefined
+from scotoma.numbers import COMPRESSED, Estimate, Number, Units, Variance, undefined
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.published import load
 from scotoma.robustness.confidence import Familiarity, confidence_rows
@@ -149,7 +149,8 @@ def _losses(plan: RobustnessPlan, seen: Seen, variant: str) -> Iterator[dict[str
     if seen.top5:
         kinds["top5"] = ((seen.top5["dense"], seen.top5[variant]), everyone)
     numbers: dict[tuple[str, str, str], dict[str, Estimate | None]] = {}
-    spreads, contrasts = {}, {}
+    spreads: dict[tuple[str, str, str], dict[str, Variance]] = {}
+    contrasts = {}
     for family, places in plan.families.items():
         under = {
             metric: [right.under(places) for right in own] for metric, (own, _) in kinds.items()

@@ -108,14 +108,16 @@ def _ats(findings: Findings, part: str, variant: str | None = None) -> list[tupl
 def _cells(row: Row, at: At, n: str) -> dict[str, Cell]:
     """What every table shows of an address: its variant, corruptions and numbers."""
     family = row.fact("family")
-    named = FAMILIES.get(family, "clean pictures") if family else None
-    scale = depends_on_scale(at)
     return {
         "variant": row.variant,
-        "family": Noted(named, SCALE) if named and scale else named,
+        "family": _noted(FAMILIES.get(family, "clean pictures"), at) if family else None,
         **cells_at(at),
         "n": at[n].number.n,
     }
+
+
+def _noted(name: str | None, at: At) -> Cell:
+    return Noted(name, SCALE) if depends_on_scale(at) else name
 
 
 def _curves(findings: Findings) -> Chart:
@@ -428,8 +430,7 @@ def _sets(findings: Findings, report: RobustnessReport) -> Table:
     for one in report.sets:
         of_dense = {"variant": "dense", "accuracy": dense[one.name], "n": one.n}
         every = [of_dense] + [
-            _cells(row, at, "accuracy")
-            | ({"variant": Noted(row.variant, SCALE)} if depends_on_scale(at) else {})
+            {**_cells(row, at, "accuracy"), "variant": _noted(row.variant, at)}
             for row, at in _ats(findings, "sets.rows")
             if row.fact("name") == one.name
         ]

@@ -295,9 +295,9 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
     for question in audit.rows:
         for row in audit.numbers(question, name):
             if row.class_name is None and (row.number.reason or row.number.low is not None):
-                *part, what = row.what.split(".")
-                what = RISES.get(what, what) if part == ["losses"] else what
-                words = (row.group, question, *part, *row.facts.values(), row.metric, what)
+                *section, what = row.what.split(".")
+                what = RISES.get(what, what) if section == ["losses"] else what
+                words = (row.group, question, *section, *row.facts.values(), row.metric, what)
                 numbers[tuple(f"{word}" for word in words if word is not None)] = row.number
     if divergence := audit.divergence.get(name):
         numbers["divergence", "cie", "count"] = divergence.cie.cie.count
