@@ -428,7 +428,7 @@ def _sets(findings: Findings, report: RobustnessReport) -> Table:
     dense = {row.fact("name"): at["dense"].number for row, at in _ats(findings, "sets")
              if "dense" in at}  # fmt: skip
     for one in report.sets:
-        of_dense = {"variant": "dense", "accuracy": dense[one.name], "n": one.n}
+        of_dense: dict[str, Cell] = {"variant": "dense", "accuracy": dense[one.name], "n": one.n}
         every = [of_dense] + [
             {**_cells(row, at, "accuracy"), "variant": _noted(row.variant, at)}
             for row, at in _ats(findings, "sets.rows")
