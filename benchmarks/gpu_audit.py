@@ -40,8 +40,7 @@ from torch.profiler import ProfilerActivity, profile
 from scotoma.config import Recipe
 from scotoma.inference import Network
 from scotoma.inference.engines import TorchEngine
-from scotoma.processes.machine import gpu_facts
-from scotoma.processes.machine import cores
+from scotoma.processes.machine import cores, gpu_facts
 from scotoma.training.engine import products_precision
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, device_name, training_device
 

@@ -27,9 +27,8 @@ from scotoma.corruptions import (
     profile,
     read_image,
 )
-from scotoma.corruptions.images import has_transparency
+from scotoma.corruptions.images import draw_strip, has_transparency
 from scotoma.corruptions.resampling import Images
-from scotoma.corruptions.strip import draw_strip
 from scotoma.datasets.image_size import ImageSize
 from scotoma.document.lines import table_lines
 from scotoma.errors import ConfigError, ScotomaError

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from scotoma.audit import read_audit
-from scotoma.costs import measuring
+from scotoma.costs import estimate
 from scotoma.run import read_json
 from scotoma.steps.measures import rates
 from tests.commands import measured, scotoma
@@ -107,7 +107,7 @@ def test_check_says_how_large_audit_json_will_be(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
-    monkeypatch.setattr(measuring, "MOST_CLASS_ROWS", FEW)
+    monkeypatch.setattr(estimate, "MOST_CLASS_ROWS", FEW)
     said = measured("audit", "--plan", "audit.yaml", "--quiet")["measuring"]
     size = (home / "run" / "audit.json").stat().st_size
     assert size / said["within_factor"] < said["audit_json_bytes"] < size * said["within_factor"]

@@ -16,8 +16,7 @@ from PIL import Image
 
 from scotoma import storage
 from scotoma.config import Config, default_config
-from scotoma.costs.images import look_at_images
-from scotoma.costs.measure import NetworkCost
+from scotoma.costs.measure import NetworkCost, look_at_images
 from scotoma.datasets import decode_images
 from scotoma.document import show
 from scotoma.sources.reading import load_examples, survey_examples

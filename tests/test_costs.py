@@ -13,9 +13,8 @@ import torch
 from safetensors.torch import save_file
 
 from scotoma.config import Config, default_config, parse_config
-from scotoma.costs.estimate import WITHIN, StepCost, step_costs
+from scotoma.costs.estimate import WITHIN, AuditShape, StepCost, measuring_cost, step_costs
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
-from scotoma.costs.measuring import AuditShape, measuring_cost
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.members import network_of
 from scotoma.predictions import Predictions

@@ -18,10 +18,8 @@ from examples.planted_layer import graph
 from scotoma.config.variants import Variant
 from scotoma.quantization.calibration import Ranges, calibrated_tensors, value_ranges
 from scotoma.quantization.choose_layers import choose_layers
-from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.int8_static import OPERATORS
-from scotoma.quantization.layers import layers_of
-from scotoma.quantization.mixed import MixedPrecision
+from scotoma.quantization.layers import MixedPrecision, float32_layers, layers_of
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from scotoma.config import Variant, parse_config
 from scotoma.inference import scores_onnx
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compress import compress
-from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph, fold, sequential_graph
+from scotoma.quantization.layers import float32_layers
 from scotoma.training.models import build_model, wide_resnet
 from tests.networks import numpy_weights
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from scotoma.corruptions.apply import corrupt
 from scotoma.corruptions.images import read_image
-from scotoma.corruptions.kinds import (
+from scotoma.corruptions.profiles import (
     EXTENDED,
     FAMILIES,
     KINDS,
+    PROFILES,
     SEVERITIES,
+    SIZES,
     STANDARD,
     VALIDATION,
+    Profile,
     family_of,
+    profile,
 )
-from scotoma.corruptions.profiles import PROFILES, SIZES, Profile, profile
 
 __all__ = [
     "EXTENDED",

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.corruptions.digital import jpeg_compression
-from scotoma.corruptions.formulas import FORMULAS
-from scotoma.corruptions.profiles import Profile
+from scotoma.corruptions.profiles import FORMULAS, Profile
 from scotoma.corruptions.resampling import Images
 from scotoma.errors import DataError
 

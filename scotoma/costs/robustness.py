@@ -10,11 +10,10 @@ import numpy as np
 from scotoma.config import Config
 from scotoma.corruptions import Profile, corrupt, family_of
 from scotoma.costs.estimate import StepCost
-from scotoma.costs.images import ImageFacts
-from scotoma.costs.measure import NetworkCost
+from scotoma.costs.measure import ImageFacts, NetworkCost
 from scotoma.costs.plan import RobustnessForecast
 from scotoma.datasets import AuditedExamples
-from scotoma.datasets.stratified import stratified
+from scotoma.datasets.examples import stratified
 from scotoma.robustness.external import find_conditions
 from scotoma.robustness.plan import refuse_impossible, suite_of
 from scotoma.robustness.planted import smallest_contrast

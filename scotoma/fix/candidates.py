@@ -16,9 +16,9 @@ from scotoma.config import Variant
 from scotoma.datasets.label_pairs import label_rows
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, Preprocessing, predict_members
+from scotoma.inference.engines import read_weights
 from scotoma.inference.external import image_input
 from scotoma.inference.members import held_members
-from scotoma.inference.weights import read_weights
 from scotoma.numbers.inputs import Array, Ints
 from scotoma.processes import IsolatedProcess
 from scotoma.quantization.architecture import Architecture
@@ -31,8 +31,7 @@ from scotoma.quantization.calibration import (
 from scotoma.quantization.compress import put_in_order, static_ranges
 from scotoma.quantization.int8_dynamic import product_nodes, to_int8_dynamic
 from scotoma.quantization.int8_static import OPERATORS
-from scotoma.quantization.layers import Layer, layers_of
-from scotoma.quantization.mixed import MixedPrecision
+from scotoma.quantization.layers import Layer, MixedPrecision, layers_of
 from scotoma.run import Run
 
 EXTERNAL_IMAGES = 100  # of the half that chooses, which calibrate external models

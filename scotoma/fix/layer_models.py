@@ -27,8 +27,8 @@ from scotoma.fix.candidates import (
 )
 from scotoma.fix.refusals import int8_mode
 from scotoma.inference import Network
+from scotoma.inference.engines import read_weights
 from scotoma.inference.members import refuse_absent
-from scotoma.inference.weights import read_weights
 from scotoma.processes import IsolatedProcess
 from scotoma.processes.untrusted import read_apart
 from scotoma.quantization.layers import layers_of, products_of

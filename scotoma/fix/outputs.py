@@ -15,10 +15,15 @@ from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference import Network, PixelArray
-from scotoma.inference.engines import OnnxEngine, TorchEngine, open_engine, runs_as_graph
+from scotoma.inference.engines import (
+    OnnxEngine,
+    TorchEngine,
+    open_engine,
+    read_weights,
+    runs_as_graph,
+)
 from scotoma.inference.members import held_members, network_of
 from scotoma.inference.population import images_at_once
-from scotoma.inference.weights import read_weights
 from scotoma.numbers.inputs import Array
 from scotoma.predictions import Predictions, read_scores
 from scotoma.run import Run

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.preprocessing import OURS, PixelArray, Preprocessing, Scores
-from scotoma.inference.weights import read_weights
 from scotoma.processes.machine import gpu_at_hand
 from scotoma.readers.onnx_outputs import choose_output, class_scores, is_probability
 
@@ -302,3 +301,29 @@ def scores_onnx(path: Path | bytes, images: Scores) -> Scores:
     """Scores of one ONNX model of one output, float32, shape (N, C), with one thread."""
     scores: Scores = _run(session(path), images, BATCH)
     return scores
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """Read a .safetensors file: numbers and names, nothing that could run.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Arrays by name.
+
+    Raises:
+        DataError: It is no such file, or not whole.
+    """
+    safetensors = needs("safetensors", "train", "prediction")
+    try:
+        weights: dict[str, NDArray[Any]] = needs(
+            "safetensors.numpy", "train", "prediction"
+        ).load_file(path)
+    except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
+        from scotoma.processes.unreadable import reason  # Polars comes with it
+
+        raise DataError(
+            f"weights {path} cannot be read ({reason(error)}); repeat the audit to make them again"
+        ) from error
+    return weights

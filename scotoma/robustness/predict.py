@@ -23,10 +23,10 @@ from scotoma import progress, storage
 from scotoma.config.robustness import OtherTestSet
 from scotoma.corruptions import Profile, corrupt
 from scotoma.datasets import AuditedExamples
+from scotoma.datasets.examples import stratified
 from scotoma.datasets.image_decoding import decode_rows, image_shape
 from scotoma.datasets.image_files import SUFFIXES, read_images
 from scotoma.datasets.image_size import ImageSize
-from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.engines import Network, runs_on_gpu
 from scotoma.inference.members import graph_files

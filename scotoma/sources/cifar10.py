@@ -19,9 +19,15 @@ from pydantic import Field
 from scotoma import storage
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.recipe import Recipe
-from scotoma.datasets.cifar_binary import SIDE, binary_files, load_binary, read_files
+from scotoma.datasets.cifar_binary import (
+    SIDE,
+    binary_files,
+    grey_of,
+    grey_pngs,
+    load_binary,
+    read_files,
+)
 from scotoma.datasets.image_decoding import decode_rows
-from scotoma.datasets.png import grey_of, grey_pngs
 from scotoma.datasets.text_columns import absent_column, refuse_empty_labels
 from scotoma.errors import DataError
 from scotoma.sources.contract import (

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.config.newest import RegisteredModel
     from scotoma.config.recipe import Recipe
+    from scotoma.datasets.image_files import Join
     from scotoma.datasets.image_size import ImageSize
-    from scotoma.datasets.join import Join
     from scotoma.detection.table import BoxReading
     from scotoma.inference import Network
     from scotoma.predictions.external import ExternalPredictions
@@ -363,8 +363,13 @@ class ImageFiles(Source):
         Raises:
             DataError: A row has no image, a folder is empty, or a path leads out of it.
         """
-        from scotoma.datasets.image_files import SUFFIXES, image_files, read_images
-        from scotoma.datasets.join import join_images, spelled_as_files
+        from scotoma.datasets.image_files import (
+            SUFFIXES,
+            image_files,
+            join_images,
+            read_images,
+            spelled_as_files,
+        )
 
         folder, column = self.image_folder(), "example_id"
         files, empty = image_files(folder, table.filter(audited)[column].to_list(), called)

@@ -17,7 +17,7 @@ from scotoma.readers.tables import encoding_notes
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config
-    from scotoma.datasets.join import Join
+    from scotoma.datasets.image_files import Join
     from scotoma.sources.contract import SourceTable
 
 

@@ -15,16 +15,16 @@ from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
+from scotoma.inference.engines import read_weights
 from scotoma.inference.members import calibration_digest
-from scotoma.inference.weights import read_weights
 from scotoma.mitigation.groups import network_outputs
 from scotoma.processes.machine import versions
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import calibration_images
 from scotoma.quantization.compress import compress
-from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.int8_static import StaticPlan, plan_static
+from scotoma.quantization.layers import float32_layers
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
 from scotoma.training.models import build_model

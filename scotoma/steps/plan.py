@@ -12,12 +12,15 @@ from scotoma import storage
 from scotoma.commands.asking import Answer
 from scotoma.config import Config
 from scotoma.config.newest import Newest
-from scotoma.costs.estimate import AuditSize, step_costs
-from scotoma.costs.images import ImageFacts, look_at_images
-from scotoma.costs.measure import NetworkCost, measure_models, measure_training
-from scotoma.costs.measuring import AuditShape, measuring_cost, relative_speed
-from scotoma.costs.plan import Plan
-from scotoma.costs.plan_section import plan_document
+from scotoma.costs.estimate import AuditShape, AuditSize, measuring_cost, relative_speed, step_costs
+from scotoma.costs.measure import (
+    ImageFacts,
+    NetworkCost,
+    look_at_images,
+    measure_models,
+    measure_training,
+)
+from scotoma.costs.plan import Plan, plan_document
 from scotoma.costs.robustness import forecast_robustness
 from scotoma.costs.scores import plan_of_scores
 from scotoma.datasets import AuditedExamples

@@ -82,7 +82,7 @@ def _draw(path: Path, plan: RobustnessPlan, profile: Profile) -> None:
     """Draw a flower, or a digit where pictures are that small, under every corruption."""
     from PIL import Image
 
-    from scotoma.corruptions.strip import draw_strip
+    from scotoma.corruptions.images import draw_strip
 
     public = needs("sklearn.datasets", "train", "the strip of corruptions")
     if profile.size < FLOWER:

@@ -13,7 +13,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from scotoma.training.feature_maps import map_layer
+from scotoma.training.models import map_layer
 from scotoma.training.placement import PROCESSOR
 from scotoma.training.pruning import last_linear
 from scotoma.training.stacked_network import Outputs, StackedForward, Tensors, stacked_forward

@@ -337,8 +337,7 @@ class Trainer:
         from scotoma.training.choose_backend import compiling_pays
         from scotoma.training.engine import Member, Training, products_precision
         from scotoma.training.placement import device_name
-        from scotoma.training.pruning import Pruning
-        from scotoma.training.sparse_encoding import sparse_bytes
+        from scotoma.training.pruning import Pruning, sparse_bytes
 
         began, worked = time.perf_counter(), time.process_time()
         run, device, config = self.run, self.device, self.run.config

@@ -26,8 +26,7 @@ from scotoma.corruptions import (
 )
 from scotoma.corruptions.apply import generators
 from scotoma.corruptions.blur import disc, glass_blur, zoomed
-from scotoma.corruptions.formulas import FORMULAS
-from scotoma.corruptions.kinds import severity_tables
+from scotoma.corruptions.profiles import FORMULAS, severity_tables
 from scotoma.errors import ConfigError, DataError
 from tests.corruptions.references import drawn_image, write_frost
 

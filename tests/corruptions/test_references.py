@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scotoma.corruptions import STANDARD, VALIDATION, Profile, corrupt, profile
-from scotoma.corruptions.formulas import FORMULAS
+from scotoma.corruptions.profiles import FORMULAS
 from tests.corruptions.references import (
     HERE,
     KINDS,

@@ -14,7 +14,7 @@ from PIL import Image
 
 from scotoma import published
 from scotoma.config import Config, parse_config
-from scotoma.costs.images import look_at_images
+from scotoma.costs.measure import look_at_images
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from scotoma.config import Config, parse_config
-from scotoma.costs.images import look_at_images
+from scotoma.costs.measure import look_at_images
 from scotoma.datasets import decode_images
 from scotoma.errors import DataError
 from scotoma.sources.cifar10 import CLASSES

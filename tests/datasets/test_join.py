@@ -5,7 +5,7 @@ import posixpath
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.datasets.join import Join, join_images
+from scotoma.datasets.image_files import Join, join_images
 
 
 def test_rows_and_images_are_matched_by_name() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from scotoma.datasets.png import colour_pngs, grey_of, grey_pngs
+from scotoma.datasets.cifar_binary import colour_pngs, grey_of, grey_pngs
 
 
 def test_grey_is_what_pillow_makes_of_every_shade() -> None:

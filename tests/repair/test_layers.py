@@ -22,7 +22,7 @@ from scotoma.fix import layers as compared_layers
 from scotoma.fix.candidates import without_smallest
 from scotoma.fix.layers import layers_file, write_layers
 from scotoma.inference import OURS, scores_onnx
-from scotoma.inference.weights import read_weights
+from scotoma.inference.engines import read_weights
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.layers import products_of

@@ -9,7 +9,7 @@ import pytest
 
 from scotoma.config import Robustness, default_config, parse_config
 from scotoma.datasets import AuditedExamples
-from scotoma.datasets.stratified import stratified
+from scotoma.datasets.examples import stratified
 from scotoma.errors import ConfigError
 from scotoma.robustness.predict import suite_of
 from scotoma.sources.reading import load_examples

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scotoma.config import Recipe
 from scotoma.training import augmentation
-from scotoma.training.augmentation import GREY
+from scotoma.training.engine import GREY
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from torch.nn.utils import prune
 
 from scotoma.config import Recipe
 from scotoma.training import engine
-from scotoma.training.augmentation import augment
 from scotoma.training.backends import Backend
 from scotoma.training.engine import (
     SHADOW,
     Member,
     TrainedMember,
     Training,
+    augment,
     normalise,
     products_precision,
 )

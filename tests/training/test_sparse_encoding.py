@@ -13,8 +13,13 @@ from hypothesis.extra import numpy as nst
 from safetensors.torch import save
 
 from scotoma.training.models import build_model
-from scotoma.training.pruning import magnitude_mask, prunable
-from scotoma.training.sparse_encoding import PREFIX_BYTES, encode_member, sparse_bytes
+from scotoma.training.pruning import (
+    PREFIX_BYTES,
+    encode_member,
+    magnitude_mask,
+    prunable,
+    sparse_bytes,
+)
 from scotoma.training.stacked_network import Tensors
 
 
