@@ -90,9 +90,26 @@ def step_costs(
         images_s = sum(cost.image_s[variant.name] for variant in variants)
         predict_s = models * size.test_images * images_s / cost.workers
 
+    def files(variants: list[Variant]) -> int | None:
+        if cost.member_bytes is None:
+            return None if variants else 0
+        each = [
+            cost.weights * (variant.bits or 32) / 8 if variant.derived_from else cost.member_bytes
+            for variant in variants
+        ]
+        return round(models * sum(each))
+
     def made(variants: list[Variant]) -> StepCost:
-        seconds = _training_seconds(config, size, variants, cost)
-        return StepCost(seconds, _model_bytes(models, variants, cost))
+        """Multiply steps by members; workers share the chunks of members."""
+        if not variants:
+            return StepCost(0.0, 0)
+        if cost.step_s is None:
+            return StepCost(None, files(variants))
+        chunks = len(variants) * math.ceil(models / cost.together)
+        recipe = config.source.recipe.resolved(size.train_images)
+        steps = recipe.total_steps - (recipe.mask_updates[0] if variants[0].forked else 0)
+        rounds = math.ceil(chunks / cost.workers) * cost.together
+        return StepCost(rounds * steps * cost.step_s, files(variants))
 
     checkpoints = models * config.checkpoints if trained else 0
     train = made(first)
@@ -103,36 +120,10 @@ def step_costs(
         "import_models": StepCost(None, sum(size.models_bytes.values())),
         "train": train,
         "prune": made(pruned),
-        "quantize": StepCost(None, _model_bytes(models, derived, cost)),
+        "quantize": StepCost(None, files(derived)),
         "predict": StepCost(predict_s, predictions + scores),
         "gather": StepCost(None, predictions),
     }
-
-
-def _training_seconds(
-    config: Config, size: AuditSize, variants: list[Variant], cost: NetworkCost
-) -> float | None:
-    """Multiply steps by members; workers share the chunks of members."""
-    if not variants:
-        return 0.0
-    if cost.step_s is None:
-        return None
-    chunks = len(variants) * math.ceil(config.population.models / cost.together)
-    recipe = config.source.recipe.resolved(size.train_images)
-    steps = recipe.total_steps - (recipe.mask_updates[0] if variants[0].forked else 0)
-    return math.ceil(chunks / cost.workers) * cost.together * steps * cost.step_s
-
-
-def _model_bytes(models: int, variants: list[Variant], cost: NetworkCost) -> int | None:
-    if not variants:
-        return 0
-    if cost.member_bytes is None:
-        return None
-    each = [
-        cost.weights * (variant.bits or 32) / 8 if variant.derived_from else cost.member_bytes
-        for variant in variants
-    ]
-    return round(models * sum(each))
 
 
 ROW_BYTES = 1_890  # of audit.json for one rate of one group
@@ -216,7 +207,9 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
     fairness = shape.attributes * (1 + shape.variants)
     others = _audit_json_bytes(shape)
     fairness_bytes = round(FAIRNESS_BYTES * fairness * (1 if shape.labelled else 3 / 7))
-    json_bytes = others + fairness_bytes + _of_members(shape)
+    # Clarify's metrics of every member need a positive class.
+    of_members = (1_300 + 650 * shape.models) * shape.pairs * (1 + shape.variants)
+    json_bytes = others + fairness_bytes + (0 if shape.by_class else of_members)
     seconds = (
         AUDIT_S
         + PREDICTION_S * predictions
@@ -252,13 +245,6 @@ def _audit_json_bytes(shape: AuditShape) -> int:
         + 16 * shape.classes
         + 30_000
     )
-
-
-def _of_members(shape: AuditShape) -> int:
-    """Bytes of Clarify's metrics of every member, which need a positive class."""
-    if shape.by_class:
-        return 0
-    return (1_300 + 650 * shape.models) * shape.pairs * (1 + shape.variants)
 
 
 def relative_speed() -> float:

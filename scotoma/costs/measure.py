@@ -147,7 +147,8 @@ def _time_steps(
         size, step_s = larger, timed(larger, 1)
     if size == batch:
         step_s = timed(batch, max(1, round((end - time.perf_counter()) / step_s)))
-        cost = replace(cost, peak_bytes=_peak_bytes())
+        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        cost = replace(cost, peak_bytes=held if sys.platform == "darwin" else held * 1024)
     return replace(
         cost,
         step_s=step_s * batch / size / together,
@@ -207,12 +208,6 @@ def _clock() -> float:
 
 def _noise(images: int, shape: tuple[int, int]) -> NDArray[np.uint8]:
     return np.random.default_rng(0).integers(0, 256, (images, 3, *shape), np.uint8)
-
-
-def _peak_bytes() -> int:
-    """The most memory that this process has held."""
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return held if sys.platform == "darwin" else held * 1024
 
 
 @dataclass(frozen=True)

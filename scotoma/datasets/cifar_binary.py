@@ -11,6 +11,7 @@ import re
 import struct
 import zlib
 from collections.abc import Collection
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,25 +114,19 @@ def load_binary(
     for split, names in files.items():
         for name in names:
             records = _records(storage.join(uri, name))
-            part = pl.DataFrame({"label": records[:, 0].astype(np.int64)}).with_columns(
-                pl.lit(split).alias("split")
-            )
-            parts.append(part.with_columns(_images(records, name)) if images else part)
+            columns = {"label": records[:, 0].astype(np.int64), "split": [split] * len(records)}
+            part = pl.DataFrame(columns)
+            if images:
+                pixels = records[:, 1:].reshape(-1, 3, SIDE, SIDE)
+                starts = range(0, len(pixels), CHUNK)
+                encoded = chain.from_iterable(colour_pngs(pixels[at : at + CHUNK]) for at in starts)
+                paths = [f"{name} row {row}" for row in range(len(pixels))]
+                pictures = pl.DataFrame({"bytes": list(encoded), "path": paths})
+                part = part.with_columns(pictures.to_struct("image"))
+            parts.append(part)
     table = pl.concat(parts)
     row = pl.int_range(pl.len()).over("split").cast(pl.String).str.zfill(5)
     return table.with_columns(pl.concat_str("split", pl.lit("-"), row).alias("example_id"))
-
-
-def _images(records: NDArray[np.uint8], name: str) -> pl.Series:
-    """Read the pixels of a file as the column `image`."""
-    pixels = records[:, 1:].reshape(-1, 3, SIDE, SIDE)
-    encoded = [
-        png
-        for start in range(0, len(pixels), CHUNK)
-        for png in colour_pngs(pixels[start : start + CHUNK])
-    ]
-    paths = [f"{name} row {row}" for row in range(len(encoded))]
-    return pl.DataFrame({"bytes": encoded, "path": paths}).to_struct("image")
 
 
 def _records(place: str) -> NDArray[np.uint8]:

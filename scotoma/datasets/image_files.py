@@ -96,13 +96,7 @@ def _inside(root: Path, resolved: Path, name: str, table: str) -> bool:
 
 def read_images(folder: str, names: list[str]) -> pl.Series:
     """Read the column `image`: encoded bytes, and the name as `path`; the files are there."""
-    parts = list(_read(folder, names))
-    return pl.concat(parts) if parts else pl.Series("image", [], dtype=IMAGE)
-
-
-def _read(folder: str, names: list[str]) -> Iterator[pl.Series]:
-    """Read part by part, the files of a part side by side."""
-    remote = storage.is_remote(folder)
+    remote, parts = storage.is_remote(folder), [pl.Series("image", [], dtype=IMAGE)]
 
     def read(name: str) -> dict[str, bytes | str]:
         place = storage.join(folder, posixpath.normpath(name) if remote else name)
@@ -111,7 +105,8 @@ def _read(folder: str, names: list[str]) -> Iterator[pl.Series]:
     with ThreadPoolExecutor(READERS if remote else 1) as pool:
         for start in range(0, len(names), CHUNK):
             part = list(pool.map(read, names[start : start + CHUNK]))
-            yield pl.Series("image", part, dtype=IMAGE)
+            parts.append(pl.Series("image", part, dtype=IMAGE))
+    return pl.concat(parts)
 
 
 SHOWN = 3  # names that are kept of each kind

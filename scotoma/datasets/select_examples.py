@@ -97,7 +97,15 @@ def examples_from_source(
                 f"attribute {name!r} has one value, {values[0]!r}, in the test split of {origin}; "
                 "a comparison of groups needs two, so remove it or choose another column"
             )
-        _refuse_unknown_advantaged(config.advantaged.get(name), name, values, origin)
+        advantaged = config.advantaged.get(name)
+        if advantaged is not None and advantaged not in values:
+            known = natural_order(values)
+            raise DataError(
+                printable(
+                    f"advantaged.{name} is {advantaged!r}, but the test split of {origin} holds "
+                    f"{', '.join(known[:10])}{nearest(advantaged, known, ONE_OF_THEM)}"
+                )
+            )
     return AuditedExamples(
         table,
         tuple(classes),
@@ -131,21 +139,6 @@ def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.
     return binary
 
 
-def _refuse_unknown_advantaged(
-    advantaged: str | None, attribute: str, values: list[str], origin: str
-) -> None:
-    """Refuse an advantaged value that no test example has."""
-    if advantaged is None or advantaged in values:
-        return
-    known = natural_order(values)
-    raise DataError(
-        printable(
-            f"advantaged.{attribute} is {advantaged!r}, but the test split of {origin} holds "
-            f"{', '.join(known[:10])}{nearest(advantaged, known, ONE_OF_THEM)}"
-        )
-    )
-
-
 def _labels(
     source: pl.DataFrame, config: Config, origin: str
 ) -> tuple[pl.Series, tuple[AdmissionNote, ...]]:
@@ -160,10 +153,6 @@ def _labels(
         return truth.values, notes
     labels = pl.DataFrame({"example_id": source["example_id"], column: truth.values})
     return labels.select(_thresholded(labels, threshold, origin)).to_series(), notes
-
-
-def _is_present(name: str) -> bool:
-    return bool(name.strip()) and name.lower() not in NEVER_A_CLASS
 
 
 def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
@@ -239,7 +228,7 @@ def _classes(
 def _known_classes(config: Config) -> list[str]:
     """List the classes that models know whatever is tested."""
     known = list(config.source.known_classes)
-    if no_class := [name for name in known if not _is_present(name)]:
+    if no_class := [n for n in known if not n.strip() or n.lower() in NEVER_A_CLASS]:
         raise DataError(
             f"source.classes names {no_class[0]!r}, which stands for a missing value; rename the "
             "class"
@@ -314,24 +303,19 @@ def features_of_source(source: pl.DataFrame, config: Config, origin: str) -> lis
         text = checked_text(source, name, key, origin, config.limits.missing).values
         number = as_numbers(text)
         if name in config.clarify.features:
-            _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)
+            good = number.is_finite().fill_null(value=False)
+            bad = source.filter(~good & (source["split"] == "test"))
+            if bad.height:
+                raise DataError(
+                    printable(
+                        f"clarify.features column {name!r} of {origin} must hold a finite number "
+                        f"for every test example, got {bad[name][0]!r} in the row of "
+                        f"{bad['example_id'][0]!r}; correct it, or name another column"
+                    )
+                )
         # A column of numbers is one in CSV as in Parquet; codes such as 02139 stay text.
         wholly = number.null_count() == text.null_count() and not text.str.contains(CODE).any()
         wholly &= name not in config.slices.categorical
         value = number if name in config.clarify.features or wholly else text
         features.append(pl.lit(value).alias(name))
     return features
-
-
-def _refuse_no_numbers(numbers: pl.DataFrame, source: pl.DataFrame, name: str, origin: str) -> None:
-    """Refuse a column that holds something else than a finite number for a test example."""
-    good = numbers[name].is_finite().fill_null(value=False)
-    if not (bad := source.filter(~good & (source["split"] == "test"))).height:
-        return
-    raise DataError(
-        printable(
-            f"clarify.features column {name!r} of {origin} must hold a finite number for every "
-            f"test example, got {bad[name][0]!r} in the row of {bad['example_id'][0]!r}; correct "
-            "it, or name another column"
-        )
-    )

@@ -375,7 +375,10 @@ class _Work:
                 if kept is not None:
                     kept[here] = probability
                 continue
-            best[here] = _best(scores, self.network.best)
+            if network.best == 1:
+                best[here] = scores.argmax(axis=1)[:, None]
+            else:  # of equal scores the smallest class id first
+                best[here] = np.argsort(-scores, axis=1, kind="stable")[:, : network.best]
             if kept is not None:
                 with np.errstate(invalid="ignore"):  # of a member that diverged: nan
                     highest = scores.max(axis=1, keepdims=True)
@@ -414,13 +417,6 @@ def _present(
         probability = 1 / (1 + np.exp(-scores.astype(np.float64)))
     present = probability >= np.array(thresholds)
     return present, np.where(present, probability, 1 - probability)
-
-
-def _best(scores: Scores, count: int) -> NDArray[np.intp]:
-    """The classes of the highest scores, the highest first, of equals the smallest class id."""
-    if count == 1:
-        return np.asarray(scores.argmax(axis=1)[:, None])
-    return np.asarray(np.argsort(-scores, axis=1, kind="stable")[:, :count])
 
 
 _opened_work = lru_cache(maxsize=1)(_Work)

@@ -189,14 +189,10 @@ def calibration_images(run: Run, count: int, *, protocol: str = "sound") -> NDAr
         order = np.random.Generator(np.random.Philox(key=[seed, STREAM]))
         shuffled = order.permutation(len(rows.ids))
         if protocol == "group-balanced":
-            shuffled = balanced_order(_cells(rows), shuffled)
+            # A number for each row's label, where it has one, and values of all attributes.
+            columns = rows.table.select(*([] if rows.several else ["label"]), *rows.attributes)
+            cells = columns.select(pl.struct(pl.all()).rank("dense")).to_series().to_numpy()
+            shuffled = balanced_order(cells.astype(np.int64), shuffled)
         chosen = shuffled[:count]
     ids = rows.table["example_id"].gather(chosen).to_list()
     return decode_images(AuditedExamples.read(run.examples, only=ids))
-
-
-def _cells(rows: AuditedExamples) -> Ints:
-    """A number for each row's label, where it has one, and values of all attributes, shape (N,)."""
-    columns = rows.table.select(*([] if rows.several else ["label"]), *rows.attributes)
-    numbers = columns.select(pl.struct(pl.all()).rank("dense")).to_series()
-    return numbers.to_numpy().astype(np.int64)

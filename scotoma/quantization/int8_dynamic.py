@@ -40,7 +40,11 @@ def to_int8_dynamic(
         The quantized graph.
     """
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in member.graph.initializer}
-    turned = _turned(member)
+    turned = {  # that a Gemm transposes; the quantizer, making a MatMul of it, does
+        node.input[1]
+        for node in member.graph.node
+        if node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
+    }
     add_pre_process_metadata(member)
     with silence_quantizers():
         # ConvInteger on CPU takes unsigned weights only.
@@ -84,15 +88,6 @@ def quantize_channels(
     reach = np.abs(weight).max(axis=others, keepdims=True)
     scales = np.where(reach > 0, reach / largest, 1).astype(np.float32)
     return np.rint(weight / scales).astype(np.int8), scales
-
-
-def _turned(graph: ModelProto) -> set[str]:
-    """Name the weights that a Gemm transposes; the quantizer, making a MatMul of it, does."""
-    return {
-        node.input[1]
-        for node in graph.graph.node
-        if node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
-    }
 
 
 def _scale_each_channel(

@@ -106,8 +106,9 @@ class StaticPlan:
                 )
         for name, (kind, axis) in self.weights.items():
             zero, scale = numbers[f"{name}_zero_point"], numbers[f"{name}_scale"]
-            if axis is not None:
-                zero, scale = (_along(axis, part, held[name].ndim) for part in (zero, scale))
+            if axis is not None:  # one value per channel, over the other axes
+                shape = [-1 if place == axis else 1 for place in range(held[name].ndim)]
+                zero, scale = zero.reshape(shape), scale.reshape(shape)
             numbers[f"{name}_quantized"] = quantize_nparray(kind, held[name], scale, zero)
         for name, bias in self.biases.items():
             scale = numbers[bias.scale] * numbers[f"{bias.weight}_scale"] * bias.beta
@@ -118,13 +119,6 @@ class StaticPlan:
             one = scale.shape if scale.size > 1 else ()
             numbers[f"{name}_quantized_zero_point"] = np.zeros(one, np.int32)
         return numbers
-
-
-def _along(axis: int, values: NumberArray, rank: int) -> NumberArray:
-    """Shape one value per channel so that it is broadcast over the other axes."""
-    shape = [1] * rank
-    shape[axis] = -1
-    return values.reshape(shape)
 
 
 def _weight_scale(

@@ -145,7 +145,10 @@ def gradients(
         ValueError: The network has layers that cannot be stacked.
     """
     phase = learned if isinstance(learned, Phase) else plain_phase(learned)
-    moving = _last_layer(template) if phase.last_layer else None
+    moving = None  # all weights
+    if phase.last_layer:
+        own = {id(value) for value in last_linear(template).parameters()}
+        moving = frozenset(n for n, value in template.named_parameters() if id(value) in own)
     if phase.stage:
         backend = "loop"  # the stacked pass has no maps
     if backend == "stacked":
@@ -229,8 +232,15 @@ def _in_turn(
     compiled: bool,
     recorded: bool,
 ) -> Gradients:
-    read: list[Tensor] = []
-    _read_into(read, template, phase)
+    read: list[Tensor] = []  # at each pass, and nothing of the passes of others
+
+    def keep(value: Tensor) -> None:
+        read[:] = [value]
+
+    if phase.stage:
+        map_layer(template, phase.stage).register_forward_hook(lambda _, own, made: keep(made))
+    elif phase.reads == "features":
+        last_linear(template).register_forward_pre_hook(lambda _, own: keep(own[0]))
 
     def member_losses(
         parameters: Tensors, buffers: Tensors, batch: Batch, values: Tensors
@@ -248,7 +258,10 @@ def _in_turn(
         losses, changed = phase.losses(outputs, batch.labels, batch.attributes, values)
         return losses, updated, changed
 
-    losses_of = _compile(member_losses) if compiled else member_losses
+    losses_of = member_losses
+    if compiled and can_compile():
+        torch.compiler.reset()  # what is compiled for another network counts against a limit of 8
+        losses_of = torch.compile(member_losses, dynamic=False)
 
     def step(
         state: Tensors,
@@ -274,10 +287,10 @@ def _in_turn(
                 )
                 whole = whole or _room(one, state, buffers, len(batch.images))
                 whole.losses[k] = one.losses
-                _put(whole.slopes, one.slopes, k)
-                _put(whole.buffers, one.buffers, k)
-                _put(whole.head, one.head, k)
-                _put(whole.values, one.values, k)
+                for part in ("slopes", "buffers", "head", "values"):
+                    if own := getattr(one, part):
+                        room = [getattr(whole, part)[name][k] for name in own]
+                        torch._foreach_copy_(room, list(own.values()))
         for stream in streams:
             torch.cuda.current_stream(device).wait_stream(stream)
         assert whole is not None
@@ -309,29 +322,6 @@ def _recorded(step: Callable[..., Learned], device: torch.device) -> Gradients:
     return replayed
 
 
-def _read_into(read: list[Tensor], template: nn.Module, phase: Phase) -> None:
-    """Keep what the losses of a phase read at each pass, and nothing of the passes of others."""
-
-    def keep(value: Tensor) -> None:
-        read[:] = [value]
-
-    if phase.stage:
-        map_layer(template, phase.stage).register_forward_hook(lambda _, own, made: keep(made))
-    elif phase.reads == "features":
-        last_linear(template).register_forward_pre_hook(lambda _, own: keep(own[0]))
-
-
-def _last_layer(template: nn.Module) -> frozenset[str]:
-    """Name the weights of the last linear layer."""
-    own = {id(value) for value in last_linear(template).parameters()}
-    return frozenset(name for name, value in template.named_parameters() if id(value) in own)
-
-
-def _put(whole: Tensors, own: Tensors, place: int) -> None:
-    if own:
-        torch._foreach_copy_([whole[name][place] for name in own], list(own.values()))
-
-
 def _room(one: Learned, state: Tensors, buffers: Tensors, members: int) -> Learned:
     """Make room for what so many members learn; gradients lie in memory as their weights do."""
 
@@ -351,14 +341,6 @@ def can_compile() -> bool:
     """Whether torch's compiler has here what it needs: one for C, and Python's headers."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     return bool(compiler) and Path(sysconfig.get_path("include"), "Python.h").exists()
-
-
-def _compile(losses_of: LossesOf) -> LossesOf:
-    """Let torch join the operations of a pass, where it can."""
-    if not can_compile():
-        return losses_of
-    torch.compiler.reset()  # what is compiled for another network counts against a limit of 8
-    return torch.compile(losses_of, dynamic=False)
 
 
 def trained_scores(

@@ -213,12 +213,18 @@ class Training:
         kept: Tensors = {}
         if not all(bool(mask.all()) for mask in masks.values()):
             kept = {name: mask.to(state.parameters[name].dtype) for name, mask in masks.items()}
+        begin, end, every = recipe.mask_updates
+        prunes = any(member.sparsity for member in members)
         losses = state.losses
         began = time.perf_counter()
 
         for step, batch in self._batches(state.step, until):
-            if self._masks_change_at(step):
-                update_masks(masks, state.parameters, self._sparsities(step), self.pruning)
+            if prunes and begin <= step <= end and (step - begin) % every == 0:
+                sparsities = [
+                    cubic_sparsity(step, final=one.sparsity, begin=begin, end=end, every=every)
+                    for one in members
+                ]
+                update_masks(masks, state.parameters, sparsities, self.pruning)
                 kept = {name: mask.to(state.parameters[name].dtype) for name, mask in masks.items()}
             self._take(state, kept, batch, step)
             if step == state.step:
@@ -424,19 +430,6 @@ class Training:
         """Passes over the data done before a step."""
         examples = self.task.pool_size(len(self._labels))
         return step // (examples // min(self.recipe.batch_size, examples))
-
-    def _masks_change_at(self, step: int) -> bool:
-        begin, end, every = self.recipe.mask_updates
-        due = begin <= step <= end and (step - begin) % every == 0
-        return due and any(member.sparsity for member in self.members)
-
-    def _sparsities(self, step: int) -> list[float]:
-        """Compute the sparsity of every member from a mask update on."""
-        begin, end, every = self.recipe.mask_updates
-        return [
-            cubic_sparsity(step, final=member.sparsity, begin=begin, end=end, every=every)
-            for member in self.members
-        ]
 
     def _batches(self, start: int, until: int) -> Iterator[tuple[int, Batch]]:
         """Every step and its batch; encoded images are decoded ahead of their step."""

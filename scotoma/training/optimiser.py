@@ -166,7 +166,8 @@ def update_average(memory: Tensors, tensors: Tensors, *, step: int, recipe: Reci
     """
     if recipe.averaging == "none" or (step + 1) % recipe.average_every:
         return
-    averages, values = _pairs(memory, tensors)
+    names = [name for name in tensors if f"{PREFIX}{name}" in memory]
+    averages, values = [memory[f"{PREFIX}{name}"] for name in names], [tensors[n] for n in names]
     decay = recipe.average_decay * ((step + 1) / recipe.total_steps) ** recipe.average_ramp
     torch._foreach_lerp_(averages, values, 1 - decay)
     if recipe.averaging == "lookahead":
@@ -176,11 +177,6 @@ def update_average(memory: Tensors, tensors: Tensors, *, step: int, recipe: Reci
 def averaged(memory: Tensors, tensors: Tensors) -> Tensors:
     """Replace parameters and buffers by their averages, where there are any."""
     return {name: memory.get(f"{PREFIX}{name}", value) for name, value in tensors.items()}
-
-
-def _pairs(memory: Tensors, tensors: Tensors) -> tuple[list[Tensor], list[Tensor]]:
-    names = [name for name in tensors if f"{PREFIX}{name}" in memory]
-    return [memory[f"{PREFIX}{name}"] for name in names], [tensors[name] for name in names]
 
 
 # Where the rate of one-cycle starts and ends, as Smith and Topin (2018) and torch have it.
@@ -205,7 +201,10 @@ def learning_rate(step: int, recipe: Recipe) -> float:
     """
     peak, steps = recipe.learning_rate, recipe.total_steps
     if recipe.schedule == "one-cycle":
-        return peak * _one_cycle(step, steps, recipe.warmup)
+        top = recipe.warmup * steps - 1  # where the peak lies, perhaps between two steps
+        if step <= top:
+            return peak * _between(STARTS_AT, 1.0, step / top if top > 0 else 1.0)
+        return peak * _between(1.0, ENDS_AT, (step - top) / (steps - 1 - top))
     rising = max(1, round(recipe.warmup * steps))
     if step < rising:
         return peak * (step + 1) / rising
@@ -217,14 +216,6 @@ def learning_rate(step: int, recipe: Recipe) -> float:
             return peak * (1 - progress)
         case "constant":
             return peak
-
-
-def _one_cycle(step: int, steps: int, warmup: float) -> float:
-    """Compute the rate as a fraction of the peak, which may lie between two steps."""
-    top = warmup * steps - 1
-    if step <= top:
-        return _between(STARTS_AT, 1.0, step / top if top > 0 else 1.0)
-    return _between(1.0, ENDS_AT, (step - top) / (steps - 1 - top))
 
 
 def _between(start: float, end: float, progress: float) -> float:
