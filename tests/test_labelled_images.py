@@ -308,12 +308,12 @@ def test_an_image_is_on_its_first_row_and_read_for_every_label(home: Path, prepa
 
 
 def test_training_images_are_stored_once_each(home: Path, prepared: Run, tmp_path: Path) -> None:
-    from scotoma.datasets.image_store import EncodedImages, _parts, _write_encoded
+    from scotoma.datasets.image_store import StoredImages, _parts, _write_encoded
 
     decoded = store_images(prepared.examples, "train", tmp_path).open()
     path = tmp_path / "images.encoded"
     ends = _write_encoded(path, _parts(prepared.examples, "train", len(LABELS)), 10**9)
-    for images in (decoded, EncodedImages(path, ends, (len(ends), 3, 16, 16), None)):
+    for images in (decoded, StoredImages(path, (len(ends), 3, 16, 16), ends)):
         assert images.shape == (90, 3, 16, 16)
         assert (images[np.array([4, 89])][1] == pixels(home, "train/00089.png")).all()
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,39 +45,6 @@ class IndexedImages(Protocol):
 
     def __getitem__(self, rows: Any) -> Pixels:
         """Pixels of the rows of these numbers, uint8, shape (B, 3, H, W)."""
-
-
-class EncodedImages:
-    """Images that are decoded each time they are read."""
-
-    def __init__(
-        self, path: Path, ends: Rows, shape: tuple[int, ...], size: ImageSize | None
-    ) -> None:
-        """Map a file; nothing is read yet.
-
-        Args:
-            path: Encoded images, one behind the other.
-            ends: Where each of them ends, bytes, shape (N,).
-            shape: (N, 3, H, W), decoded.
-            size: See `AuditedExamples`.
-        """
-        self.shape = shape
-        self._bytes = np.memmap(path, dtype=np.uint8, mode="r")
-        self._starts, self._ends, self._size = np.concatenate([[0], ends[:-1]]), ends, size
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> Pixels:
-        """Pixels, uint8, shape (B, 3, H, W), of rows that are numbers or a slice."""
-        numbers = np.arange(len(self))[rows]
-        encoded = [
-            {"bytes": self._bytes[self._starts[row] : self._ends[row]].tobytes(), "path": None}
-            for row in numbers
-        ]
-        ids = pl.Series("example_id", [f"row {row}" for row in numbers], pl.String)
-        table = pl.DataFrame([ids, pl.Series("image", encoded)])
-        return decode_rows(table, self._size, threads=1)
 
 
 class Ahead:
@@ -133,7 +101,7 @@ def looking_ahead(
         images: Pixels, or images that are decoded.
         upcoming: See `Ahead`.
     """
-    if isinstance(images, EncodedImages):
+    if isinstance(images, StoredImages):
         return Ahead(images, upcoming)
     return contextlib.nullcontext(images)
 
@@ -155,11 +123,30 @@ class StoredImages:
     size: ImageSize | None = None
 
     def open(self) -> IndexedImages:
-        """Map the images."""
-        if self.ends is None:
-            mapped: Pixels = np.load(self.path, mmap_mode="c", allow_pickle=False)
-            return mapped
-        return EncodedImages(self.path, self.ends, self.shape, self.size)
+        """Map the images: pixels, or these, which are decoded each time they are read."""
+        if self.ends is not None:
+            return self
+        mapped: Pixels = np.load(self.path, mmap_mode="c", allow_pickle=False)
+        return mapped
+
+    @cached_property
+    def _encoded(self) -> Pixels:
+        return np.memmap(self.path, dtype=np.uint8, mode="r")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Pixels:
+        """Pixels, uint8, shape (B, 3, H, W), of rows that are numbers or a slice."""
+        assert self.ends is not None
+        numbers, ends, held = np.arange(len(self))[rows], self.ends, self._encoded
+        encoded = [
+            {"bytes": held[ends[row - 1] if row else 0 : ends[row]].tobytes(), "path": None}
+            for row in numbers
+        ]
+        ids = pl.Series("example_id", [f"row {row}" for row in numbers], pl.String)
+        table = pl.DataFrame([ids, pl.Series("image", encoded)])
+        return decode_rows(table, self.size, threads=1)
 
 
 def store_images(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 BATCH = 1024  # images at once, of arrays that are in memory as a whole
+Engine: TypeAlias = "TorchEngine | OnnxEngine"  # one member, ready to run
 PREFERRED = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -60,21 +61,6 @@ class Network:
     output: str = ""
     best: int = 1
     thresholds: tuple[float, ...] = ()
-
-
-class Engine(Protocol):
-    """One member, ready to run."""
-
-    @property
-    def runtime(self) -> str:
-        """Name of what runs it: library, device or provider, precision, memory format."""
-
-    @property
-    def gpu_use(self) -> tuple[float, int]:
-        """Seconds in which a GPU worked for it, and the most bytes that it took there."""
-
-    def scores(self, pixels: PixelArray) -> Scores:
-        """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
 
 
 def open_engine(path: Path, network: Network, *, together: bool = False) -> Engine:
@@ -191,6 +177,8 @@ class TorchEngine:
 class OnnxEngine:
     """One ONNX file, with the first provider of TensorRT, CUDA and CPU that is there."""
 
+    gpu_use = (0.0, 0)  # nothing that is measured
+
     def __init__(
         self,
         path: Path | bytes,
@@ -216,11 +204,6 @@ class OnnxEngine:
         """Name of what runs it."""
         alone = ", image by image" if self.alone else ""
         return f"onnxruntime, {self.session.get_providers()[0]}{alone}"
-
-    @property
-    def gpu_use(self) -> tuple[float, int]:
-        """Nothing that is measured."""
-        return 0.0, 0
 
     def scores(self, pixels: PixelArray) -> Scores:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""

@@ -70,29 +70,6 @@ def chosen_settings(run: Run) -> dict[str, Any]:
     return {name: kept[name] for name in ("first_steps", "repeats")}
 
 
-def epoch_rows(run: Run, labels: Ints) -> int:
-    """Count the rows of an epoch without torch: a technique may repeat some, or leave some out.
-
-    Args:
-        run: Its examples are prepared.
-        labels: Class ids of the training examples, shape (N,); of several labels 0 and 1, (N, L).
-    """
-    asked, groups = run.config.mitigation, run_groups(run)
-    if asked is None or groups is None:
-        return len(labels)
-    from scotoma.mitigation.learning.samplers import ratio_rows, repeated_rows
-
-    match asked.facts.slot:
-        case "ratio" | "size":
-            return len(ratio_rows(labels, groups.codes, asked.facts.number))
-        case "repeat":
-            return len(repeated_rows(labels, groups.codes))
-        case "subsample":
-            return int(groups.counts.min()) * groups.counts.size
-        case _:
-            return len(labels)
-
-
 def training_digest(run: Run) -> str:
     """Read the digest of what training reads: with a technique, the groups too."""
     digest = part_digest(run, "training")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scotoma import progress
-from scotoma.config import Config
+from scotoma.config import Config, Recipe
 from scotoma.config.own_code import is_code, module_digest
 from scotoma.datasets import AuditedExamples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
@@ -31,7 +31,6 @@ from scotoma.training.checkpoints import checkpoint_steps, write_checkpoints, wr
 from scotoma.training.mitigated import (
     chosen_settings,
     dense_members,
-    epoch_rows,
     learned_from,
     learning_task,
     run_groups,
@@ -83,11 +82,9 @@ def _train(
 
     This process imports no torch: that would take longer than training a small network.
     """
-    run, _, labels, *_ = data
+    run = data[0]
     variants = list(dict.fromkeys(variant for variant, _ in wanted))
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
-    recipe = run.config.source.recipe.resolved(epoch_rows(run, labels))
-    shared = recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
     most = min(1 if has_gpu_driver() else cores(), len(due))
     with ExitStack() as pools:
         pool = pools.enter_context(worker_pool(most, Trainer, *data))
@@ -98,7 +95,9 @@ def _train(
         if workers > most == 1 < len(due):  # torch has no use for that GPU
             pool = pools.enter_context(worker_pool(workers, Trainer, *data))
         chunks = _chunks(wanted, due, way.together)
-        progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
+        shared = way.recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
+        steps = way.recipe.total_steps - shared
+        progress.start(task, sum(len(own) for _, own in chunks) * steps)
         kind = used.of("gpu" if way.gpu else "processor", way.gpu or "the processor")
         kind.members, kind.workers, kind.why = len(due), min(workers, len(chunks)), way.why
         use = pools.enter_context(gpu_watched(wanted=bool(way.gpu)))
@@ -130,6 +129,7 @@ class Way(NamedTuple):
         workers: Processes that train chunks.
         why: Why so many.
         gpu: Name of the GPU; empty without one.
+        recipe: In steps: a technique may repeat rows of an epoch, or leave some out.
     """
 
     backend: Backend
@@ -137,6 +137,7 @@ class Way(NamedTuple):
     workers: int
     why: str
     gpu: str
+    recipe: Recipe
 
 
 def _named(variant: str, indices: list[int]) -> str:
@@ -284,14 +285,14 @@ class Trainer:
         if task.head is None or not stage_of(task.head.reads):  # the stacked pass has no maps
             kinds = labels if labels.ndim == 1 else labels[:, 0]  # a step costs what the net does
             backend = choose_backend(config, images, kinds, device)
+        recipe = config.source.recipe.resolved(task.pool_size(len(labels)))
         together, why = members_together(backend, device, config), "one a core, chunks of {}"
         if on_gpu := device.type == "cuda":
-            steps = config.source.recipe.resolved(task.pool_size(len(labels))).total_steps
-            pays = compiling_pays(config, steps)
+            pays = compiling_pays(config, recipe.total_steps)
             compiled = "compiled" if pays else "too few steps to compile"
             why = f"chunks of {{}}, {compiled}, which fill it in one process"
         gpu = device_name(device) if on_gpu else ""
-        return Way(backend, together, 1 if on_gpu else cores(), why.format(together), gpu)
+        return Way(backend, together, 1 if on_gpu else cores(), why.format(together), gpu, recipe)
 
     def train(
         self, variant: str, indices: list[int], backend: Backend, task: str

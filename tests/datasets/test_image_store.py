@@ -16,7 +16,7 @@ from PIL import Image
 
 from scotoma.datasets import AuditedExamples, decode_images, looking_ahead, store_images
 from scotoma.datasets.image_size import ImageSize
-from scotoma.datasets.image_store import Ahead, EncodedImages
+from scotoma.datasets.image_store import Ahead, StoredImages
 from scotoma.errors import DataError
 
 pytestmark = pytest.mark.slow
@@ -58,9 +58,9 @@ def parquet(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def streamed(parquet: Path, tmp_path: Path) -> EncodedImages:
+def streamed(parquet: Path, tmp_path: Path) -> StoredImages:
     found = store_images(parquet, "train", tmp_path, room=PIXELS - 1).open()
-    assert isinstance(found, EncodedImages)
+    assert isinstance(found, StoredImages)
     return found
 
 
@@ -93,19 +93,19 @@ def test_images_that_fit_in_no_form_are_refused(parquet: Path, tmp_path: Path) -
 
 
 def test_batches_are_decoded_ahead_and_in_any_order(
-    streamed: EncodedImages, monkeypatch: pytest.MonkeyPatch
+    streamed: StoredImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(2)
     plan = [rng.integers(0, TRAIN, 8) for _ in range(20)]
     expected = [streamed[rows] for rows in plan]
     decoded: list[NDArray[np.int64]] = []
-    plain = EncodedImages.__getitem__
+    plain = StoredImages.__getitem__
 
-    def counted(self: EncodedImages, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def counted(self: StoredImages, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         decoded.append(rows)
         return plain(self, rows)
 
-    monkeypatch.setattr(EncodedImages, "__getitem__", counted)
+    monkeypatch.setattr(StoredImages, "__getitem__", counted)
     with looking_ahead(streamed, iter(plan)) as images:
         assert isinstance(images, Ahead)
         for index, (rows, pixels) in enumerate(zip(plan, expected, strict=True)):
@@ -126,7 +126,7 @@ def test_array_is_left_alone() -> None:
 
 
 def test_fault_in_a_decoding_thread_is_raised_where_the_batch_is_asked_for(
-    streamed: EncodedImages, tmp_path: Path
+    streamed: StoredImages, tmp_path: Path
 ) -> None:
     rows = np.arange(3)
     with (tmp_path / "images.encoded").open("rb+") as file:
