@@ -130,7 +130,8 @@ def test_fault_in_a_decoding_thread_is_raised_where_the_batch_is_asked_for(
 ) -> None:
     rows = np.arange(3)
     with (tmp_path / "images.encoded").open("rb+") as file:
-        file.seek(int(streamed._starts[2]))
+        assert streamed.ends is not None
+        file.seek(int(streamed.ends[1]))
         file.write(bytes(10))
     with (
         looking_ahead(streamed, iter([rows])) as images,
