@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Recipe
-from scotoma.training import augmentation
+from scotoma.training import engine
 from scotoma.training.engine import GREY
 
 
@@ -23,7 +23,7 @@ def augment(
 ) -> torch.Tensor:
     key = {"epoch": 0, "rows": np.arange(len(pixels))} | change
     recipe = Recipe(augmentation=kind, crop=key.pop("crop", 0.125))
-    return augmentation.augment(pixels, recipe, seed=seed, step=step, **key)
+    return engine.augment(pixels, recipe, seed=seed, step=step, **key)
 
 
 def shifted(image: torch.Tensor, down: int, right: int) -> torch.Tensor:
@@ -98,4 +98,4 @@ def test_a_shift_keeps_within_the_crop(pixels: torch.Tensor) -> None:
 def test_hashes_of_rows_are_those_of_splitmix64() -> None:
     """The first numbers of the generator started at 0, as Java's SplittableRandom prints them."""
     known = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    assert augmentation._hashed(0, np.arange(3)).tolist() == known
+    assert engine._hashed(0, np.arange(3)).tolist() == known
