@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -59,7 +60,8 @@ def completed(config: Config) -> Config:
             if name not in supplied or name == dense:
                 raise ConfigError(
                     f"variants names {name!r}, which is not among the compressed ones of "
-                    f"source.files: {_others(supplied, dense)}{nearest(name, supplied)}"
+                    f"source.files: {', '.join(repr(one) for one in supplied if one != dense)}"
+                    f"{nearest(name, supplied)}"
                 )
         variants = config.variants
     else:
@@ -81,17 +83,12 @@ def completed(config: Config) -> Config:
     counted = [_counted(config, entry, models, population.models) for entry in variants]
     variants = [entry for entries in counted for entry in entries]
     config = config.model_copy(update={"variants": variants, "population": population})
-    if config.source.score is not None:
+    label, source = config.label, config.source
+    known = label.column is not None or label.threshold is not None or source.known_classes
+    if source.score is not None or known:
         return config
-    if (
-        config.label.column is None
-        and config.label.threshold is None
-        and not config.source.known_classes
-    ):
-        found = predicted_classes(tables, names_in_files(config).values(), config.limits)
-        source = config.source.model_copy(update={"classes": found})
-        return config.model_copy(update={"source": source})
-    return config
+    found = predicted_classes(tables, names_in_files(config).values(), config.limits)
+    return config.model_copy(update={"source": source.model_copy(update={"classes": found})})
 
 
 def _baseline(config: Config, known: Sequence[str]) -> str:
@@ -99,18 +96,12 @@ def _baseline(config: Config, known: Sequence[str]) -> str:
     if dense in known:
         return dense
     shown = ", ".join(map(repr, known[:10]))
-    if config.baseline is None:
-        raise ConfigError(
-            f"source.files must hold a variant called 'dense', or baseline must name another; it "
-            f"has {shown}: write baseline: {printable(known[0])}, if that is it"
-        )
     raise ConfigError(
         f"baseline {dense!r} is not in source.files, which has {shown}{nearest(dense, known)}"
+        if config.baseline
+        else "source.files must hold a variant called 'dense', or baseline must name another; it "
+        f"has {shown}: write baseline: {printable(known[0])}, if that is it"
     )
-
-
-def _others(supplied: Mapping[str, Sequence[str]], dense: str) -> str:
-    return ", ".join(repr(name) for name in supplied if name != dense)
 
 
 def _counted(
@@ -150,13 +141,10 @@ def _too_few(asked: str, name: str, models: int) -> str:
 def _refuse_unpaired(config: Config, supplied: Mapping[str, Sequence[str]], dense: str) -> None:
     for variant in config.resolved_variants:
         if variant.paired and list(supplied[variant.name]) != list(supplied[dense]):
-            one, other = (
-                sorted(set(supplied[variant.name]) ^ set(supplied[dense]))[:1],
-                variant.name,
-            )
+            lone = min({*supplied[variant.name]} ^ {*supplied[dense]})
             raise ConfigError(
-                f"models of {other!r} are paired with those of {dense!r} by their names, but "
-                f"{printable(one[0])!r} is in one of them only; name both alike, or leave out "
+                f"models of {variant.name!r} are paired with those of {dense!r} by their names, "
+                f"but {printable(lone)!r} is in one of them only; name both alike, or leave out "
                 "`paired`"
             )
 
@@ -231,22 +219,13 @@ def answers(
         examples: The test examples, a row for each rerun.
         supplied: From `supplied_reruns`.
     """
-    source, ids, reruns = config.source, examples.ids, audited_reruns(config, supplied)
+    source, reruns = config.source, audited_reruns(config, supplied)
     rows = reruns_an_example(config, supplied)
-    asked = PredictionRequest(
-        {
-            called: [again for own in models.values() for again in own]
-            for called, models in reruns.items()
-        },
-        ids if rows == 1 else list(map(example_of_row, ids[::rows])),
-        examples.classes,
-        config.keep_scores is True,
-        config.label.threshold,
-        config.limits,
-        config.label.several,
-        "" if source.score is None else source.score.column,
-        config.keeps_every_score,
-        left_out=_without_label(config, examples, rows),
+    asked = replace(
+        _request(config, examples, reruns, rows),
+        scores=config.keep_scores is True,
+        numbers="" if source.score is None else source.score.column,
+        every_score=config.keeps_every_score,
     )
     if asked.every_score and rows > 1:
         raise DataError(
@@ -260,13 +239,26 @@ def answers(
         yield name, join_reruns(own, reruns[called], rows)
 
 
-def _without_label(config: Config, examples: AuditedExamples, rows: int) -> frozenset[str]:
-    """Ids of examples that were left out since they have no label; read only where there are."""
-    column = config.label.column
-    if column is None or not any(note.subject == column for note in examples.admission):
-        return frozenset()
-    held = examples.ids if rows == 1 else map(example_of_row, examples.ids[::rows])
-    return frozenset(config.source.table(config, images=False).table["example_id"]) - {*held}
+def _request(
+    config: Config,
+    examples: AuditedExamples,
+    reruns: Mapping[str, Mapping[str, Sequence[str]]],
+    rows: int = 1,
+) -> PredictionRequest:
+    """What is read of some variants: the classes that their models answer."""
+    models = {
+        called: [again for one in own.values() for again in one] for called, own in reruns.items()
+    }
+    ids = examples.ids if rows == 1 else list(map(example_of_row, examples.ids[::rows]))
+    column, label, unlabelled = config.label.column, config.label, frozenset[str]()
+    # Examples that were left out since they have no label are read only where there are some.
+    if column is not None and any(note.subject == column for note in examples.admission):
+        table = config.source.table(config, images=False).table
+        unlabelled = frozenset(table["example_id"]) - {*ids}
+    return PredictionRequest(
+        models, ids, examples.classes, threshold=label.threshold, limits=config.limits,
+        labels=label.several, left_out=unlabelled,
+    )  # fmt: skip
 
 
 def supplied_scores(
@@ -307,15 +299,11 @@ def baseline_errors(config: Config, examples: AuditedExamples) -> NDArray[np.flo
     if not examples.labelled:
         return None
     called = names_in_files(config)["dense"]
-    tables = config.source.tables()
-    models = list(audited_reruns(config, supplied_reruns(config))[called].values())
-    asked = PredictionRequest(
-        {called: [again for reruns in models for again in reruns]}, examples.ids, examples.classes,
-        threshold=config.label.threshold, limits=config.limits, labels=config.label.several,
-        left_out=_without_label(config, examples, 1),
-    )  # fmt: skip
-    wrong = read_external(tables, asked)[called].predicted != examples.labels[:, None]
-    each = np.split(wrong, np.cumsum(list(map(len, models)))[:-1], axis=1)
+    models = audited_reruns(config, supplied_reruns(config))[called]
+    asked = _request(config, examples, {called: models})
+    said = read_external(config.source.tables(), asked)[called]
+    wrong = said.predicted != examples.labels[:, None]
+    each = np.split(wrong, np.cumsum([*map(len, models.values())])[:-1], axis=1)
     shares: NDArray[np.float64] = np.mean([own.mean(axis=1) for own in each], axis=0)
     return shares
 

@@ -139,9 +139,8 @@ class OnnxSource(TabledImages):
 
     @property
     def image_size(self) -> ImageSize | None:
-        upright = self.orientation == "exif"
-        ways: dict[str, Any] = {"crop": self.crop, "fit": self.fit, "resample": self.resample}
-        return image_size(self.size, upright=upright, **ways)
+        ways = self.model_dump(include={"crop", "fit", "resample"})
+        return image_size(self.size, upright=self.orientation == "exif", **ways)
 
     def misfits_beside(self, config: Config) -> Iterator[str]:
         if config.label.column is None and len(self.classes) < 2:
@@ -163,9 +162,9 @@ class OnnxSource(TabledImages):
     def run_as(self, config: Config, classes: int) -> Network:
         from scotoma.inference import Network, Preprocessing
 
-        asked = self.preprocessing
-        mean, std = ((a, b, c) for a, b, c in (asked.mean, asked.std))
-        ready = Preprocessing(asked.scale, mean, std, asked.layout, asked.channels)
+        values = self.preprocessing.model_dump()
+        mean, std = tuple(values.pop("mean")), tuple(values.pop("std"))
+        ready = Preprocessing(mean=mean, std=std, **values)
         return Network(
             self.kind, classes, ready, deterministic=config.deterministic, limits=config.limits,
             output=self.output,
@@ -257,21 +256,19 @@ class OnnxSource(TabledImages):
         if not {"scale", "mean", "std"} & ready.model_fields_set:
             pixels = _pixel_range(metadata, first) if said.pixels is None else said.pixels
             own = {**pixels, **own}
-        found: dict[str, Any] = {"preprocessing": ready.model_copy(update=own)}
         geometry = said.geometry | ({} if size is None else {"size": size})
-        found |= {k: v for k, v in geometry.items() if k not in self.model_fields_set}
+        found = {k: v for k, v in geometry.items() if k not in self.model_fields_set}
+        found["preprocessing"] = ready.model_copy(update=own)
         try:
             filled = OnnxSource.model_validate(self.model_copy(update=found).model_dump())
         except ValidationError as error:
             fault = error.errors()[0]
-            key, value = (
-                ".".join(one for one in fault["loc"] if isinstance(one, str)),
-                fault["input"],
-            )
+            key = ".".join(one for one in fault["loc"] if isinstance(one, str))
             says = file_beside(models, PROCESSOR) or storage.join(models, "dense", first)
+            got = printable(repr(fault["input"]))[:40]
             raise DataError(
-                f"{printable(says)} must describe images, got {printable(repr(value))[:40]} for "
-                f"{key}; correct it, or set source.{key}"
+                f"{printable(says)} must describe images, got {got} for {key}; correct it, or set "
+                f"source.{key}"
             ) from error
         return config.model_copy(update={"source": filled})
 
