@@ -15,7 +15,7 @@ from scotoma.config import Variant
 from scotoma.inference import Network, Preprocessing, engines, population, predict_members
 from scotoma.inference.engines import TorchEngine
 from scotoma.inference.population import feeders, most_feeders
-from scotoma.processes.used import Effort, Kind, Workers
+from scotoma.processes.machine import Effort, Kind, Workers
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
 from scotoma.steps.measures.devices import BothDevices

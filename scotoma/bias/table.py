@@ -20,7 +20,7 @@ from scotoma.printable import quoted
 from scotoma.readers.columns import Texts, check_compared, column, columns, numbers, texts
 from scotoma.readers.long_table import widened
 from scotoma.readers.tables import read_table
-from scotoma.run.copies import place_here
+from scotoma.run.mirror import place_here
 
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.intp]

@@ -12,7 +12,7 @@ from scotoma.datasets.select_examples import RESERVED
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.readers.tables import read_table
-from scotoma.run.copies import place_here
+from scotoma.run.mirror import place_here
 
 MOST_GROUPS = 500
 

@@ -29,7 +29,7 @@ from scotoma.readers.evaluation_tables import CORRECT, LogColumns
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
-from scotoma.run.copies import place_here
+from scotoma.run.mirror import place_here
 
 USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",

@@ -20,7 +20,7 @@ from scotoma.numbers.inputs import Floats
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.columns import column, numbers
 from scotoma.readers.tables import read_table
-from scotoma.run.copies import place_here
+from scotoma.run.mirror import place_here
 
 SCORES = ("lower", "higher", "absolute_error", "squared_error")
 SHARES = (0.5, 0.9)

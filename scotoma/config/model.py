@@ -128,13 +128,7 @@ class Config(Frozen):
         yield from self._misfits_of_tournament()
         yield from self.source.misfits_beside(self)
         if self.robustness is not None:
-            yield from self.robustness.misfits_beside(
-                predicted=self.source.has_answers,
-                external=self.source.has_models,
-                keep_scores=bool(self.keep_scores),
-                labelled=self.label.column is not None,
-                variants=self.resolved_variants,
-            )
+            yield from self.robustness.misfits_beside(self)
 
     @field_validator("variants")
     @classmethod

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
 from scotoma.config.gate_changes import GateRule
 from scotoma.config.shared import Frozen, distinct
 from scotoma.config.sheet import Says
-from scotoma.config.variants import Variant
+
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+
 
 OF_FILES = {"files", "published", "members", "full", "confidence", "matched", "hard_sets"}
 OF_SETS = {"sets", "members", "full", "hard_sets"}  # what may stand without corruptions
@@ -190,54 +193,39 @@ class Robustness(Frozen):
         """How many members of each variant are run at most."""
         return sys.maxsize if self.full else self.members
 
-    def misfits_beside(
-        self,
-        *,
-        predicted: bool,
-        external: bool,
-        keep_scores: bool,
-        labelled: bool,
-        variants: Sequence[Variant],
-    ) -> Iterator[str]:
-        """What it asks and the rest of the configuration cannot give, a sentence each.
-
-        Args:
-            predicted: Whether the models' predictions are all there is of them.
-            external: Whether the models are files that others made.
-            keep_scores: Whether scores of clean pictures are kept.
-            labelled: Whether examples have labels.
-            variants: All variants.
-        """
-        if predicted and self.files is None and (self.profile is not None or self.sets):
+    def misfits_beside(self, config: Config) -> Iterator[str]:
+        """What it asks and the rest of the configuration cannot give, a sentence each."""
+        source = config.source
+        if source.has_answers and self.files is None and (self.profile is not None or self.sets):
             yield (
                 "robustness runs models on corrupted pictures, and source.kind predictions has "
                 "none; name predictions on corrupted pictures in robustness.files, or audit the "
                 "models with source.kind onnx"
             )
-        if not predicted and self.files is not None:
+        if not source.has_answers and self.files is not None:
             yield (
                 "robustness.files is for source.kind predictions; name robustness.profile instead, "
                 "so that the models are run on corrupted pictures"
             )
-        if self.checkpoints is not None and external:
+        if self.checkpoints is not None and source.has_models:
             yield (
                 "robustness.checkpoints are kept while dense models are trained, and source.kind "
                 "onnx trains none; add early ones to the models, and name them in "
                 "robustness.matched"
             )
-        if self.confidence and not keep_scores:
+        if self.confidence and not config.keep_scores:
             yield (
                 "robustness.confidence compares with how sure models are on clean pictures, which "
                 "needs keep_scores: true; set it, or leave confidence out"
             )
         for one in self.sets:
-            if one.selected_against in [variant.name for variant in variants]:
+            if one.selected_against in [variant.name for variant in config.resolved_variants]:
                 yield (
                     f"robustness.sets {one.name!r} was selected against {one.selected_against!r}, "
                     "which this audit would judge by it; choose pictures with half of the models, "
                     "and audit the other half"
                 )
-        if not labelled:
+        if config.label.column is None:
             yield (
                 "robustness compares accuracies, which need labels, and label is none; name "
                 "label.column, or leave it out"

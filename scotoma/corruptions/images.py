@@ -16,7 +16,7 @@ from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
-from scotoma.run.copies import folder_here
+from scotoma.run.mirror import folder_here
 from scotoma.storage.files import open_regular
 
 

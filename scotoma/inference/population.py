@@ -29,8 +29,7 @@ from scotoma.inference.engines import (
 from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.inference.preprocessing import PixelArray, Scores
 from scotoma.processes import IsolatedProcess, WorkerPool, map_in_order, worker_pool
-from scotoma.processes.machine import cores, free_gpu_bytes
-from scotoma.processes.used import Effort, Kind, Workers
+from scotoma.processes.machine import Effort, Kind, Workers, cores, free_gpu_bytes
 
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
 GPU_PIXELS = 2**22  # of a batch that fills a GPU

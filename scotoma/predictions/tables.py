@@ -21,7 +21,7 @@ from scotoma.printable import nearest, printable
 from scotoma.processes.untrusted import table_apart
 from scotoma.readers.boxes import ground_truth_here
 from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
-from scotoma.run.copies import folder_here
+from scotoma.run.mirror import folder_here
 
 KEY = "example_id"
 PREDICTED = "predicted"

@@ -23,7 +23,7 @@ from scotoma.printable import printable
 from scotoma.processes.untrusted import read_apart, table_apart
 from scotoma.readers import coco, yolo
 from scotoma.readers.tables import open_arrays
-from scotoma.run.copies import folder_here, place_here
+from scotoma.run.mirror import folder_here, place_here
 
 ARRAYS = {"image_id": 1, "labels": 1, "scores": 1, "boxes": 2}  # name to number of axes
 PICKLED = (".pt", ".pth", ".pkl", ".pickle")

@@ -24,7 +24,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable, quoted
 from scotoma.processes.unreadable import UNREADABLE, reason
 from scotoma.processes.untrusted import read_apart, surely_small, table_apart
-from scotoma.run.copies import folder_here
+from scotoma.run.mirror import folder_here
 from scotoma.storage import StampedFiles
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")

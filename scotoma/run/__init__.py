@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from scotoma.run.code import code_digest
 from scotoma.run.folder import Run, portable, shareable
-from scotoma.storage.files import read_json, read_record, write_json
+from scotoma.storage.files import code_digest, read_json, read_record, write_json
 
 __all__ = [
     "Run",

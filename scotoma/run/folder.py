@@ -22,13 +22,13 @@ from scotoma import storage
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
-from scotoma.run.code import code_digest
 from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
 from scotoma.run.step_logs import FOLDER as LOGS
 from scotoma.storage.credentials import masked
 from scotoma.storage.files import (
     SPECIAL,
+    code_digest,
     file_digest,
     read_json,
     read_record,

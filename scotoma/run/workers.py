@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from scotoma.processes.used import Workers
+from scotoma.processes.machine import Workers
 from scotoma.run.folder import Run
 from scotoma.storage.files import read_json, write_json
 

@@ -19,7 +19,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, printable, quoted
 from scotoma.readers.columns import check_compared, column, columns, numbers
 from scotoma.readers.tables import read_table
-from scotoma.run.copies import place_here
+from scotoma.run.mirror import place_here
 from scotoma.slices.find import find_slices
 from scotoma.slices.judging.choose import takes_draws
 from scotoma.slices.outcomes import SliceMetric

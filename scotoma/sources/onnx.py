@@ -245,7 +245,7 @@ class OnnxSource(TabledImages):
         if not first:
             return config  # refused where models are looked for
         needs("onnx", "train", "source.kind onnx")  # before a model is brought here for nothing
-        from scotoma.run.copies import folder_here
+        from scotoma.run.mirror import folder_here
 
         copy = folder_here(storage.StampedFiles(models, (f"dense/{first}",))) / "dense" / first
         size, layout, metadata = _of_model(copy)

@@ -47,9 +47,9 @@ from scotoma.numbers.inputs import Codes
 from scotoma.predictions import Predictions
 from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.readers.logs import NoAnswerError, NoLogError, attributes_of
-from scotoma.run.copies import place_here
 from scotoma.run.folder import INPUTS
 from scotoma.run.judging import Judging
+from scotoma.run.mirror import place_here
 from scotoma.steps.import_predictions import blocking, detectors_of, precision_file
 from scotoma.steps.in_memory import AnswersInMemory, gate_of
 from scotoma.steps.inputs import texts_file, write_compared_notes

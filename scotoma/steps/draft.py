@@ -27,7 +27,7 @@ from scotoma.predictions.tables import models_by_variant
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.columns import column, columns
 from scotoma.readers.tables import read_table
-from scotoma.run.copies import place_here
+from scotoma.run.mirror import place_here
 from scotoma.sources.drafted import (
     Attributes,
     attribute,

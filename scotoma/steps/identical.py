@@ -18,7 +18,7 @@ from scotoma.errors import ConfigError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Floats
 from scotoma.processes import kept_workers
-from scotoma.processes.used import Workers
+from scotoma.processes.machine import Workers
 from scotoma.published import load
 from scotoma.run import Run, read_json, write_json
 from scotoma.runs import ACCURACY, RunFinding, finding_rows, spread

@@ -14,7 +14,7 @@ from scotoma.inference.trials import trials
 from scotoma.printable import printable
 from scotoma.processes.machine import versions
 from scotoma.run import Run, write_json
-from scotoma.run.copies import folder_here
+from scotoma.run.mirror import folder_here
 from scotoma.run.shards import Shard
 from scotoma.run.sources import confirmed, read_sources
 from scotoma.steps.external_models import facts_of_model, models_here, refuse_other_order

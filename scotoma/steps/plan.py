@@ -30,7 +30,7 @@ from scotoma.extras import needs
 from scotoma.mitigation.groups import network_outputs
 from scotoma.power.groups import forecast_groups
 from scotoma.progress import bars
-from scotoma.run.copies import folder_here
+from scotoma.run.mirror import folder_here
 from scotoma.sources.reading import Survey, survey_examples
 from scotoma.steps.inputs import looked_at
 from scotoma.steps.table import skipped_steps

@@ -35,8 +35,7 @@ from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.predictions.scores import SCORE_ROWS, ScoreHeads, write_scores
 from scotoma.printable import printable
 from scotoma.processes import WorkerPool, map_in_order, worker_pool
-from scotoma.processes.machine import cores, versions
-from scotoma.processes.used import Workers
+from scotoma.processes.machine import Workers, cores, versions
 from scotoma.run import Run, write_json
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say

@@ -24,8 +24,7 @@ from scotoma.inference.members import (
 )
 from scotoma.inference.trials import trials
 from scotoma.processes import WorkerPool, worker_pool
-from scotoma.processes.machine import cores, versions
-from scotoma.processes.used import Effort, Kind, Workers
+from scotoma.processes.machine import Effort, Kind, Workers, cores, versions
 from scotoma.run import Run, read_json
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say

@@ -20,7 +20,7 @@ from scotoma.fix.refit import refit_last_layers
 from scotoma.printable import listed, printable
 from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run
-from scotoma.run.copies import place_here
+from scotoma.run.mirror import place_here
 from scotoma.runs.finished import read_finished
 from scotoma.runs.spreads import compare_spreads
 from scotoma.runs.table import bias_and_accuracy, read_runs

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from scotoma.config.own_code import is_code, module_digest
 from scotoma.extras import home_of
 from scotoma.inference.members import member_files
-from scotoma.processes.machine import machine_sampled, versions
-from scotoma.processes.used import Workers
+from scotoma.processes.machine import Workers, machine_sampled, versions
 from scotoma.run import Run
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say

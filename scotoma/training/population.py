@@ -23,8 +23,15 @@ from scotoma.datasets import AuditedExamples, IndexedImages, StoredImages, store
 from scotoma.errors import ConfigError
 from scotoma.numbers.inputs import Ints
 from scotoma.processes import map_in_order, worker_pool
-from scotoma.processes.machine import cores, gpu_watched, hardware, has_gpu_driver, versions
-from scotoma.processes.used import Effort, Workers
+from scotoma.processes.machine import (
+    Effort,
+    Workers,
+    cores,
+    gpu_watched,
+    hardware,
+    has_gpu_driver,
+    versions,
+)
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest
 from scotoma.training.checkpoints import checkpoint_steps, write_checkpoints, write_weights

@@ -11,7 +11,7 @@ import torch
 
 from scotoma.config import Recipe, parse_config
 from scotoma.errors import ConfigError
-from scotoma.processes.used import Effort
+from scotoma.processes.machine import Effort
 from scotoma.run import Run
 from scotoma.training import engine, population
 from scotoma.training.choose_backend import compiling_pays
