@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -64,21 +64,13 @@ class LogColumns:
 
     Attributes:
         example_id: What each example is called.
-        rerun: Number of the rerun.
-        content_hash: A hash of the example's content.
         label: The true answer.
         answer: The model's answer.
-        text: The raw text in which that answer stood.
-        prompt: What the model was asked.
     """
 
     example_id: str = ""
-    rerun: str = ""
-    content_hash: str = ""
     label: str = ""
     answer: str = ""
-    text: str = ""
-    prompt: str = ""
 
 
 def is_timm(names: Sequence[str]) -> bool:
@@ -313,15 +305,14 @@ def _spoken(
 def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:
     """Find the column of each role; empty where there is none."""
     known = {}
-    for field in fields(LogColumns):
-        asked = getattr(columns, field.name)
+    for role, usual in USUAL.items():
+        asked = getattr(columns, role, "")
         if asked and asked not in names:
             raise ConfigError(
                 f"column {printable(asked)!r} is not in {printable(path.name)}, which has "
                 f"{printable(', '.join(names))[:300]}{nearest(asked, names, ONE_OF_THEM)}"
             )
-        usual = [name for name in USUAL[field.name] if name in names]
-        known[field.name] = asked or (usual[0] if usual else "")
+        known[role] = asked or next((name for name in usual if name in names), "")
     if timm and not columns.answer:  # its label is what the model says
         own = [name for name in ("label", "label_0", "index", "index_0") if name in names]
         known |= {"answer": own[0], "label": columns.label}
@@ -404,4 +395,4 @@ def _score(value: Any, *, timm: bool) -> Any:
 
 def _about(path: Path, _: Evaluation, *, notes: Sequence[str]) -> About:
     note = f"{printable(path.name)} does not say how the model was asked: settings are not checked."
-    return About({}, {}, (note, *notes))
+    return About({}, (note, *notes))

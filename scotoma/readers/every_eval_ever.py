@@ -89,8 +89,8 @@ def about(path: Path, evaluation: Evaluation) -> About:
     """Warn of what conversion has dropped; the id of a result need not agree, as a filter must."""
     first = next(json_lines(path))
     if not (first.get("metadata") or {}).get("filter"):
-        return About({}, {})
-    return About({"filter": evaluation.filter}, {}, (LOSES_DOC.format(name=printable(path.name)),))
+        return About({})
+    return About({"filter": evaluation.filter}, (LOSES_DOC.format(name=printable(path.name)),))
 
 
 EVERY_EVAL_EVER = Format("every-eval-ever", records, about, lambda file: {*file.columns} >= KEYS)

@@ -334,7 +334,7 @@ def gather_log(
     first_row: int,
     attributes: Sequence[str],
     columns: LogColumns,
-) -> list[dict[str, Any]]:
+) -> list[list[Any]]:
     """Read a log and leave its evaluations as Parquet.
 
     Args:
@@ -345,7 +345,7 @@ def gather_log(
         columns: Columns of tables.
 
     Returns:
-        An object for each evaluation: whose it is, what the log says of it, and its files.
+        For each evaluation the fields of `Gathered` but path and place.
 
     Raises:
         DataError: The file cannot be read, or holds an example twice.
@@ -372,22 +372,18 @@ def gather_log(
         _refuse_doubled(path, pl.concat(one.keys))
         about = log.about(path, evaluation)
         gathered.append(
-            {
-                "format": log.name,
-                "model": evaluation.model,
-                "task": evaluation.task,
-                "filter": evaluation.filter,
-                "rows": one.rows,
-                "settings": masked_settings(about.settings),
-                "details": masked_settings(about.details),
-                "notes": list(about.notes),
-                "attempt": about.attempt,
-                "scores": list(one.score_names),
-                "not_numbers": one.not_numbers,
-                "kinds": {path: sorted(kinds) for path, kinds in one.kinds.items()},
-                "examples": one.examples_files,
-                "texts": one.texts_files,
-            }
+            [
+                *evaluation,
+                log.name,
+                masked_settings(about.settings),
+                about.notes,
+                about.attempt,
+                [*one.score_names],
+                one.not_numbers,
+                {path: sorted(kinds) for path, kinds in one.kinds.items()},
+                one.examples_files,
+                one.texts_files,
+            ]
         )
     return gathered
 

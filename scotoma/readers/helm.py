@@ -147,7 +147,8 @@ def about(path: Path, _: Evaluation) -> About:
     """Read how `run_spec.json` says that examples were asked."""
     spec = _spec(path)
     adapter = dict(part(spec, "adapter_spec"))
-    model = {name: adapter.pop(name, None) for name in ("model", "model_deployment")}
+    for name in ("model", "model_deployment"):
+        adapter.pop(name, None)
     settings = {
         "few_shot": adapter.pop("max_train_instances", None),
         "limit": adapter.pop("max_eval_instances", None),
@@ -164,7 +165,7 @@ def about(path: Path, _: Evaluation) -> About:
         )
         if not path.with_name(name).is_file()
     )
-    return About(settings, model, notes)
+    return About(settings, notes)
 
 
 def _sniff(file: Glimpse) -> bool:

@@ -200,13 +200,6 @@ def about(path: Path, _: Evaluation) -> About:
         "task_args": spec.get("task_args"),
         "task_version": spec.get("task_version"),
     }
-    details = {
-        "model_args": spec.get("model_args"),
-        "model_base_url": spec.get("model_base_url"),
-        "epochs": config.get("epochs"),
-        "version": part(spec, "packages").get("inspect_ai"),
-        "date": spec.get("created"),
-    }
     notes = []
     status = log.get("status", "started")
     if status != "success":
@@ -219,7 +212,7 @@ def about(path: Path, _: Evaluation) -> About:
     attempt = Attempt(
         str(spec.get("task_id") or ""), status == "success", str(spec.get("created") or "")
     )
-    return About(settings, details, tuple(notes), attempt)
+    return About(settings, tuple(notes), attempt)
 
 
 def header(path: Path) -> dict[str, Any]:

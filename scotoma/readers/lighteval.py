@@ -165,9 +165,8 @@ def about(path: Path, evaluation: Evaluation) -> About:
         "generation": {name: one for name, one in generation.items() if one is not None},
         "task_version": task.get("version"),
     }
-    details = {"model_args": model, "version": config.get("lighteval_sha"), "date": _named(path)[1]}
     note = f"results_DATE.json of {path.name} is missing: limit and generation are not checked."
-    return About(settings if results else {}, details, () if results else (note,))
+    return About(settings if results else {}, () if results else (note,))
 
 
 LIGHTEVAL = Format("lighteval", records, about, _sniff)

@@ -39,7 +39,6 @@ class _Named(NamedTuple):
 
     model: str
     task: str
-    date: str
     beside: str  # what the file of results is called
     results: Mapping[str, Any]
 
@@ -210,12 +209,13 @@ def _named(path: Path) -> _Named:
         task = max(known, key=len, default=task)
         model = stem.removesuffix(f"_{task}")
     own = results.get("model_name") or model or path.parent.name
-    return _Named(str(own).replace("__", "/"), task, date, beside.name, results)
+    return _Named(str(own).replace("__", "/"), task, beside.name, results)
 
 
 def about(path: Path, evaluation: Evaluation) -> About:
     """Read what `results_DATE.json` says of an evaluation."""
-    _, task, date, beside, results = _named(path)
+    _, task, beside, results = _named(path)
+    # A merged or fused tokenizer may carry another chat template: what was asked stands in prompts.
     config, own = part(results, "config"), part(part(results, "configs"), task)
     few_shot = part(results, "n-shot").get(task, own.get("num_fewshot"))
     settings = {
@@ -239,14 +239,6 @@ def about(path: Path, evaluation: Evaluation) -> About:
         "repeats": own.get("repeats"),
         "task_version": part(results, "versions").get(task),
     }
-    details = {
-        "model_args": config.get("model_args"),
-        "model_source": results.get("model_source"),
-        # A merged or fused tokenizer may carry another one: what was asked stands in the prompts.
-        "chat_template": results.get("chat_template_sha"),
-        "version": results.get("lm_eval_version"),
-        "date": date,
-    }
     note = (
         ()
         if results
@@ -255,7 +247,7 @@ def about(path: Path, evaluation: Evaluation) -> About:
             "examples, limit and generation settings are not checked.",
         )
     )
-    return About(settings if results else {"filter": evaluation.filter}, details, note)
+    return About(settings if results else {"filter": evaluation.filter}, note)
 
 
 LM_EVAL = Format("lm-eval", records, about, lambda file: _is_row(file.columns))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from scotoma.readers.extract import (
     list_attributes,
 )
 from scotoma.readers.files import files_below
-from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog
+from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, Gathered
 from scotoma.readers.tables import is_one_table
 from scotoma.storage.credentials import masked
 
@@ -36,15 +35,6 @@ class NoLogError(ConfigError):
 
 class NoAnswerError(DataError):
     """A log holds no answer."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One evaluation of one file, at one of the places that were named."""
-
-    place: str
-    path: Path
-    facts: Mapping[str, Any]
 
 
 def read_logs(
@@ -76,11 +66,11 @@ def read_logs(
             score, model or file.
         DataError: A log that cannot be read, or holds an example twice.
     """
-    parts: dict[str, list[_Part]] = {}
+    parts: dict[str, list[Gathered]] = {}
     for place in map(str, places):
         for path, _ in _logs(place, columns or LogColumns()):
             for part in _gathered(place, path, folder, attributes, columns or LogColumns()):
-                parts.setdefault(part.facts["task"], []).append(part)
+                parts.setdefault(part.task, []).append(part)
     if not parts:
         shown = printable(masked(", ".join(map(str, places))))
         raise NoAnswerError(
@@ -179,53 +169,48 @@ def _gathered(
     folder: Path,
     attributes: Sequence[str],
     columns: LogColumns,
-) -> Iterator[_Part]:
+) -> Iterator[Gathered]:
     number = sum(1 for _ in folder.iterdir())  # files are never removed: a new stem each time
     evaluations = read_apart(
         gather_log, path, str(folder.absolute() / f"{number:06d}"), number << 44, tuple(attributes),
         columns, path=_largest(path), called=path.name,
     )  # fmt: skip
     for facts in evaluations:
+        one = Gathered._make([*facts, path, place])
         # A table that was named stands for its model, one in a folder for its task.
-        stem = path.name.partition(".")[0]
-        named = facts["format"] in TABLES and path.samefile(place)
-        task = facts["task"] or ("table" if named else stem)
-        attempt = Attempt(*facts["attempt"]) if facts["attempt"] else None
-        yield _Part(place, path, {**facts, "task": task, "attempt": attempt})
+        named = one.format in TABLES and path.samefile(place)
+        yield one._replace(
+            task=one.task or ("table" if named else path.name.partition(".")[0]),
+            attempt=one.attempt and Attempt(*one.attempt),
+        )
 
 
-def _without_failed_tries(parts: list[_Part]) -> list[_Part]:
+def _without_failed_tries(parts: list[Gathered]) -> list[Gathered]:
     """Take of several tries of one evaluation the newest that succeeded, and say so."""
-    tries: dict[Any, list[_Part]] = {}
+    tries: dict[Any, list[Gathered]] = {}
     for part in parts:
-        attempt = part.facts["attempt"]
-        key = (attempt.id, part.facts["filter"]) if attempt and attempt.id else id(part)
+        again = part.attempt and part.attempt.id
+        key = (again, part.filter) if again else id(part)
         tries.setdefault(key, []).append(part)
     last = [max(own, key=_newest_success) for own in tries.values()]
-    kept = [one for one in last if _succeeded(one)] or last
+    kept = [one for one in last if one.succeeded] or last
     left_out = [printable(one.path.name) for one in parts if one not in kept]
     if not left_out:
         return parts
-    facts, name = kept[-1].facts, printable(kept[-1].path.name)
+    name = printable(kept[-1].path.name)
     notes = [f"{one} is another try of the evaluation in {name}: left out." for one in left_out]
-    return [*kept[:-1], replace(kept[-1], facts={**facts, "notes": [*facts["notes"], *notes]})]
+    return [*kept[:-1], kept[-1]._replace(notes=[*kept[-1].notes, *notes])]
 
 
-def _succeeded(part: _Part) -> bool:
-    attempt = part.facts["attempt"]
-    return attempt is None or bool(attempt.succeeded)
-
-
-def _newest_success(part: _Part) -> tuple[bool, str]:
-    attempt = part.facts["attempt"]
-    return _succeeded(part), attempt.time if attempt else ""
+def _newest_success(part: Gathered) -> tuple[bool, str]:
+    return part.succeeded, part.attempt.time if part.attempt else ""
 
 
 def _of_filter(
-    parts: Mapping[str, list[_Part]], wanted: str, tasks: Sequence[str]
-) -> dict[str, list[_Part]]:
+    parts: Mapping[str, list[Gathered]], wanted: str, tasks: Sequence[str]
+) -> dict[str, list[Gathered]]:
     """Choose the filter of every task that is taken; one with a single filter has no choice."""
-    known = {task: _distinct(part.facts["filter"] for part in parts[task]) for task in parts}
+    known = {task: _distinct(part.filter for part in parts[task]) for task in parts}
     everywhere = sorted({name for names in known.values() for name in names})
     if wanted and wanted not in everywhere:
         raise ConfigError(
@@ -242,26 +227,26 @@ def _of_filter(
                 f"({printable(', '.join(filters))}); choose one with --filter"
             )
         one = wanted if wanted in filters else filters[0]
-        chosen[task] = [part for part in parts[task] if part.facts["filter"] == one]
+        chosen[task] = [part for part in parts[task] if part.filter == one]
     return chosen
 
 
 def _merged(
-    task: str, parts: list[_Part], attributes: Sequence[str], *, reruns: bool
+    task: str, parts: list[Gathered], attributes: Sequence[str], *, reruns: bool
 ) -> EvaluationLog:
     """Make one log of the evaluations of a task, each after the first a rerun."""
     _check_choices(task, parts, reruns=reruns)
     kinds: dict[str, set[str]] = {}
     frames, after = [], 0
     for part in parts:
-        frame = pl.concat(map(_table, part.facts["examples"]), how="diagonal")
+        frame = pl.concat(map(_table, part.examples), how="diagonal")
         frame = frame.with_columns(pl.col("rerun") + after)
         after = frame.select(pl.col("rerun").max() + 1).item()
         frames.append(frame)
-        for path, seen in part.facts["kinds"].items():
+        for path, seen in part.kinds.items():
             kinds.setdefault(path, set()).update(seen)
-    faults = {name: one for part in parts for name, one in part.facts["not_numbers"].items()}
-    names = _distinct(name for part in parts for name in part.facts["scores"])
+    faults = {name: one for part in parts for name, one in part.not_numbers.items()}
+    names = _distinct(name for part in parts for name in part.scores)
     scores = tuple(name for name in names if name not in faults)
     examples = pl.concat(frames, how="diagonal").with_columns(
         [pl.col(SCORE + name).fill_null(float("nan")) for name in scores]
@@ -269,29 +254,28 @@ def _merged(
     )
     kept = [name for name in examples.columns if not name.startswith(SCORE)]
     kept = [name for name in kept if name not in attributes]
-    notes = _distinct(note for part in parts for note in part.facts["notes"])
-    first = parts[0].facts
+    notes = _distinct(note for part in parts for note in part.notes)
+    first = parts[0]
     return EvaluationLog(
-        model=printable(masked(first["model"])),
+        model=printable(masked(first.model)),
         task=task,
-        format=first["format"],
+        format=first.format,
         files=tuple(str(part.path) for part in parts),
         settings=_settings(task, parts),
         examples=examples.select(*kept, *(SCORE + name for name in scores), *attributes),
         scores=scores,
         attributes=tuple(attributes),
-        texts=tuple(Path(one) for part in parts for one in part.facts["texts"]),
-        details=first["details"],
+        texts=tuple(Path(one) for part in parts for one in part.texts),
         notes=tuple(notes) + tuple(_left_out(task, name, one) for name, one in faults.items()),
     )
 
 
-def _check_choices(task: str, parts: list[_Part], *, reruns: bool) -> None:
+def _check_choices(task: str, parts: list[Gathered], *, reruns: bool) -> None:
     """Refuse what is not one model, or not one evaluation at a place."""
-    models = _distinct(part.facts["model"] for part in parts)
+    models = _distinct(part.model for part in parts)
     for place in _distinct(part.place for part in parts):
         here = [part for part in parts if part.place == place]
-        own = _distinct(part.facts["model"] for part in here)
+        own = _distinct(part.model for part in here)
         if len(own) > 1:
             raise ConfigError(
                 f"{printable(masked(place))} holds logs of {len(own)} models for task "
@@ -300,25 +284,25 @@ def _check_choices(task: str, parts: list[_Part], *, reruns: bool) -> None:
         if len(here) > 1 and not reruns:
             files = printable(", ".join(part.path.name for part in here))[:300]
             way_out = "name one, or take all as reruns with --reruns"
-            if not all(map(_succeeded, here)):
+            if not all(part.succeeded for part in here):
                 way_out = "none of them succeeded: evaluate again, or name one"
             raise ConfigError(
                 f"{printable(masked(place))} holds {len(here)} evaluations of task "
                 f"{printable(task)} ({files}); {way_out}"
             )
-    if len(models) > 1 and parts[0].facts["format"] not in TABLES:
+    if len(models) > 1 and parts[0].format not in TABLES:
         raise ConfigError(
             f"reruns of task {printable(task)} must be of one model, got "
             f"{printable(masked(', '.join(models)))}; name the logs of one"
         )
 
 
-def _settings(task: str, parts: list[_Part]) -> dict[str, str]:
+def _settings(task: str, parts: list[Gathered]) -> dict[str, str]:
     """Take the settings of the first log, if reruns do not differ from it."""
     first = parts[0]
-    settings: dict[str, str] = dict(first.facts["settings"])
+    settings: dict[str, str] = dict(first.settings)
     for part in parts[1:]:
-        for name, value in part.facts["settings"].items():
+        for name, value in part.settings.items():
             if settings.setdefault(name, value) != value:
                 raise ConfigError(
                     f"reruns of task {printable(task)} must be asked alike, but {name} is "
@@ -328,7 +312,7 @@ def _settings(task: str, parts: list[_Part]) -> dict[str, str]:
     return settings
 
 
-def _left_out(task: str, name: str, fault: list[Any]) -> str:
+def _left_out(task: str, name: str, fault: Sequence[Any]) -> str:
     return (
         f"Score {printable(name)} of task {printable(task)} is {fault[2]} in {fault[0]:,} "
         f"{'example' if fault[0] == 1 else 'examples'}, not a number, and is left out."

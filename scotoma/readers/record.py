@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,13 +94,54 @@ class Attempt(NamedTuple):
 class About(NamedTuple):
     """What a log says of an evaluation as a whole.
 
-    `settings` must agree between two logs that are compared, `details` need not.
+    `settings` must agree between two logs that are compared.
     """
 
     settings: Mapping[str, Any]
-    details: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     attempt: Attempt | None = None
+
+
+class Gathered(NamedTuple):
+    """One evaluation of a file, as the process that reads it leaves it: what JSON can hold.
+
+    Attributes:
+        model: See `Evaluation`.
+        task: Likewise.
+        filter: Likewise.
+        format: Of which tool the file is.
+        settings: See `EvaluationLog`.
+        notes: Likewise.
+        attempt: Which try it is.
+        scores: Names of the scores.
+        not_numbers: Name of each score that is none, to how many examples have something else, the
+            first of them, and what it is.
+        kinds: Attribute to the kinds of its values.
+        examples: Parquet files with a row an example.
+        texts: Parquet files with their texts.
+        path: The file.
+        place: The place that was named.
+    """
+
+    model: str
+    task: str
+    filter: str
+    format: str
+    settings: Mapping[str, str]
+    notes: Sequence[str]
+    attempt: Attempt | None
+    scores: Sequence[str]
+    not_numbers: Mapping[str, Sequence[Any]]
+    kinds: Mapping[str, Sequence[str]]
+    examples: Sequence[str]
+    texts: Sequence[str]
+    path: Path
+    place: str
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended well, as far as the log says."""
+        return self.attempt is None or self.attempt.succeeded
 
 
 class Format(NamedTuple):
@@ -214,7 +255,6 @@ class EvaluationLog:
         files: The files that were read.
         settings: How examples were asked and scored (few_shot, filter, limit, ...): these must be
             equal for two logs to be compared. Values that look secret are masked.
-        details: What may differ, such as the model's arguments and the version of the tool, masked.
         examples: One row an example and rerun, in the order of the log, with the columns of
             `COLUMNS`, then those of `scores`, then those of `attributes`:
 
@@ -251,7 +291,6 @@ class EvaluationLog:
     scores: tuple[str, ...]
     attributes: tuple[str, ...] = ()
     texts: tuple[Path, ...] = ()
-    details: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def scan_texts(self) -> pl.LazyFrame:

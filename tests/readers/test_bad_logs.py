@@ -199,8 +199,8 @@ def test_secrets_in_arguments_of_a_model_are_masked(
     path.with_name("results_2026-01-01T00-00-00.000000.json").write_text(text)
     (log,) = read(path).values()
     assert secret not in repr(log)
-    assert "4711" not in repr(log.details)
-    assert "***" in log.details["model_args"]
+    assert "4711" not in repr(log)
+    assert "***" in log.settings["gen_kwargs"]
 
 
 def test_a_log_without_answers(read: Read, tmp_path: Path) -> None:
