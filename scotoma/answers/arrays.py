@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -17,14 +17,6 @@ from scotoma.printable import printable
 
 GROUP = "group"  # what an attribute is called that comes without a name
 NO_VALUES = ("NAType", "NaTType")  # of pandas, which is not imported
-TYPES: tuple[tuple[type | tuple[type, ...], pl.DataType], ...] = (  # bool before int, its parent
-    (bool, pl.Boolean()),
-    (str, pl.String()),
-    (datetime, pl.Datetime()),
-    (date, pl.Date()),
-    (time, pl.Time()),
-    (timedelta, pl.Duration()),
-)
 PLAIN = (str, numbers.Real, date, time, timedelta)
 
 
@@ -304,23 +296,20 @@ def _values(values: Any, name: str) -> pl.Series:
         exact = values.astype(np.float32) if values.dtype == np.float16 else values
         return _tidy(pl.Series(np.ascontiguousarray(exact)), name)
     items = [_plain(item) for item in (values.tolist() if hasattr(values, "tolist") else values)]
-    present = [item for item in items if item is not None]
-    for kind, dtype in TYPES:
-        if present and all(isinstance(item, kind) for item in present):
-            return pl.Series(name, items, dtype=dtype)
-    if all(isinstance(item, int) for item in present):
-        try:
-            return pl.Series(name, items, dtype=pl.Int64)
-        except (OverflowError, TypeError, pl.exceptions.PolarsError):
-            return pl.Series(name, _texts(items), dtype=pl.String)
-    if all(isinstance(item, numbers.Real) for item in present):
-        return pl.Series(name, [None if item is None else float(item) for item in items])
-    if odd := next((item for item in present if not isinstance(item, PLAIN)), None):
+    if odd := next((one for one in items if one is not None and not isinstance(one, PLAIN)), None):
         raise DataError(
             f"{name} must hold words, numbers or dates, got {_shown(odd)}: pass one value an "
             "example"
         )
-    return pl.Series(name, _texts(items), dtype=pl.String)
+    kinds = {isinstance(one, numbers.Real) or type(one) for one in items if one is not None}
+    column = pl.Series(name, items if len(kinds) < 2 else [], strict=False)
+    if not kinds:
+        return column.cast(pl.Int64)
+    # Of several kinds, and whole numbers too large for 64 bits: what Python writes.
+    if len(kinds) > 1 or column.dtype == pl.Int128 or column.null_count() > items.count(None):
+        texts = [None if item is None else str(item) for item in items]
+        return pl.Series(name, texts, dtype=pl.String)
+    return column
 
 
 def _is_plain_array(values: Any) -> bool:
@@ -328,10 +317,6 @@ def _is_plain_array(values: Any) -> bool:
     if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
         return False
     return values.dtype.kind in "biufMm" and values.dtype.itemsize <= 8
-
-
-def _texts(items: list[Any]) -> list[str | None]:
-    return [None if item is None else str(item) for item in items]
 
 
 def _plain(item: Any) -> Any:
