@@ -368,7 +368,7 @@ def test_the_four_fifths_rule_needs_no_label(tmp_path):
     assert "below 4/5" in scotoma(*asked, "--four-fifths")[1]
     code, _, err = scotoma(*asked)
     assert code == 2
-    assert "--label is missing" in err
+    assert "--label is missing; name the column of the true labels, one of 'p', 'sex'" in err
     code, _, err = scotoma(*asked[:-1], "maybe", "--four-fifths")
     assert code == 2
     assert "--positive must be a value of the predictions, got 'maybe'" in err
@@ -440,3 +440,17 @@ def test_the_measuring_page_has_every_metric_with_its_sign():
     page = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
     for name, metric in METRICS.items():
         assert f"| {name} | {metric.question} | {metric.sign} |\n" in page
+
+
+@pytest.mark.parametrize("name", ["label", "Target", "y"])
+def test_the_label_of_one_table_is_guessed_by_its_name_and_said(tmp_path, name):
+    rows = [("yes", "no", "m")] * 40 + [("no", "no", "m")] * 60 + [("yes", "yes", "f")] * 50
+    rows += [("no", "no", "f")] * 50
+    path = tmp_path / "t.csv"
+    pl.DataFrame(rows, schema=[name, "p", "sex"], orient="row").write_csv(path)
+    asked = ("compare", path, "--predicted", "p", "--group", "sex")
+    code, out, err = scotoma(*asked)
+    assert code == 0
+    assert f"no --label: column '{name}' is taken for the true labels" in out + err
+    guessed, named = measured(*asked), measured(*asked, "--label", name)
+    assert guessed["subgroups"] == named["subgroups"]

@@ -12,7 +12,6 @@ from scotoma.bias.four_fifths_section import four_fifths_document, measure_four_
 from scotoma.bias.table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.bias.table_section import bias_document
 from scotoma.document import Document
-from scotoma.errors import ConfigError
 
 
 def judge_table(
@@ -32,9 +31,7 @@ def judge_table(
     Raises:
         ScotomaError: The options or the table do not fit together.
     """
-    if not (question.label or four_fifths):
-        raise ConfigError("--label is missing; name the column of the true labels")
-    audited = read_bias_table(place, question)
+    audited = read_bias_table(place, question, labelled=not four_fifths)
     if four_fifths:
         measures = measure_four_fifths(audited, question)
         document = four_fifths_document(audited.name, measures)

@@ -17,7 +17,15 @@ from scotoma.bias.clarify.arguments import standardised
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import check_level
 from scotoma.printable import quoted
-from scotoma.readers.columns import Texts, check_compared, column, columns, numbers, texts
+from scotoma.readers.columns import (
+    Texts,
+    check_compared,
+    column,
+    columns,
+    label_column,
+    numbers,
+    texts,
+)
 from scotoma.readers.long_table import widened
 from scotoma.readers.tables import read_table
 from scotoma.run.mirror import place_here
@@ -119,12 +127,13 @@ class BiasTable:
         return {name: side.predicted for name, side in sides.items() if side is not None}
 
 
-def read_bias_table(place: str, question: BiasQuestion) -> BiasTable:
+def read_bias_table(place: str, question: BiasQuestion, *, labelled: bool = True) -> BiasTable:
     """The table as arrays.
 
     Args:
         place: CSV or Parquet, one row per example; with `examples` one row per example and model.
         question: What is asked.
+        labelled: Whether labels are needed, so that their column is guessed where none is named.
 
     Raises:
         ConfigError: An option names a column or a value that is not there, or contradicts another.
@@ -143,7 +152,8 @@ def read_bias_table(place: str, question: BiasQuestion) -> BiasTable:
         question = replace(
             question, predicted=wide.predicted, baseline=wide.baseline, identifier=wide.identifier
         )
-    label, after, before = model_columns(table, question)
+    label, after, before, more = model_columns(table, question, labelled=labelled)
+    notes = (*notes, *more)
     rules = group_rules(table, question.group)
     named = {
         "--cluster": question.cluster,
@@ -190,13 +200,25 @@ def read_bias_table(place: str, question: BiasQuestion) -> BiasTable:
     )
 
 
-def model_columns(table: pl.DataFrame, question: BiasQuestion) -> tuple[str, list[str], list[str]]:
+def model_columns(
+    table: pl.DataFrame, question: BiasQuestion, *, labelled: bool
+) -> tuple[str, list[str], list[str], tuple[str, ...]]:
     """Find the columns of the label (empty without one), of the models and of their baseline.
+
+    Args:
+        table: From `read_table`.
+        question: What is asked.
+        labelled: Whether a label is needed.
+
+    Returns:
+        The columns, and what was guessed.
 
     Raises:
         ConfigError: A column is not there, or named twice.
     """
-    label = question.label and column(table, question.label, "--label")
+    label, guessed = question.label, ()
+    if label or labelled:
+        label, guessed = label_column(table, label)
     after = columns(table, question.predicted, "--predicted")
     before = columns(table, question.baseline, "--baseline")
     if not after:
@@ -204,7 +226,7 @@ def model_columns(table: pl.DataFrame, question: BiasQuestion) -> tuple[str, lis
     if not question.group:
         raise ConfigError("--group is missing; name the columns whose values are groups")
     check_compared("predicted", after, before, label or None, paired=question.paired)
-    return label, after, before
+    return label, after, before, guessed
 
 
 def group_rules(table: pl.DataFrame, options: Sequence[str]) -> dict[str, GroupColumn]:

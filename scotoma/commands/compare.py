@@ -23,7 +23,8 @@ class CompareOptions(Options):
         "Logs, tables, boxes or folders of them, here or in s3://: the original model first, then "
         "each compressed one. Or one table of the answers of all, or two finished audits.",
         (),)
-    label: str = option("", "Column of the true answers, in tables.")
+    label: str = option(
+        "", "Column of the true answers, in tables; default: the one with a usual name, and told.")
     predicted: tuple[str, ...] = option(
         (), "Column of the models' answers, in tables; of one table a column, or a pattern such as "
         "'pruned_*', a model. Can be repeated.")

@@ -61,11 +61,9 @@ def judge_scores(
     given = score in ("lower", "higher")
     if given and question.label:
         raise ConfigError("--label is not read where the score is given; leave it out")
-    if not (given or question.label):
-        raise ConfigError("--label is missing; name the column of the true labels")
-    label, after, before = model_columns(table, question)
+    label, after, before, guessed = model_columns(table, question, labelled=not given)
     groups = table_groups(table, question.group, crossed=question.intersections)
-    messages, masks = (*messages, *groups.notes), groups.by_key
+    messages, masks = (*messages, *guessed, *groups.notes), groups.by_key
     scores = {names: _scores(table, names, label, score) for names in (tuple(before), tuple(after))}
     own = question.cluster
     clusters = None if not own else read_clusters(table[column(table, own, "--cluster")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
@@ -12,10 +11,11 @@ import polars as pl
 
 from scotoma.answers.values import as_numbers, read_values
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import listed, quoted
+from scotoma.printable import listed, nearest, quoted
 from scotoma.readers.tables import refuse_doubled
 
 Texts = npt.NDArray[np.object_]
+LABELS = ("label", "target", "class", "y", "digit", "category")
 
 
 def column(table: pl.DataFrame, name: str, option: str) -> str:
@@ -30,10 +30,36 @@ def column(table: pl.DataFrame, name: str, option: str) -> str:
     if name in table.columns:
         refuse_doubled(name, table.columns, "the table")
         return name
-    near = difflib.get_close_matches(name, table.columns, 1, 0.5)
-    near += [other for other in table.columns if other.lower() == name.lower()]
-    way = f"did you mean {quoted(near[-1])}?" if near else f"it has {listed(table.columns)}"
-    raise ConfigError(f"{option} names column {quoted(name)}, which is not in the table; {way}")
+    way = nearest(name, table.columns, f"; it has {listed(table.columns)}")
+    raise ConfigError(f"{option} names column {quoted(name)}, which is not in the table{way}")
+
+
+def guessed_label(table: pl.DataFrame) -> str | None:
+    """The column that is called as labels usually are; None without one."""
+    lower = {name.lower(): name for name in reversed(table.columns)}
+    return next((lower[name] for name in LABELS if name in lower), None)
+
+
+def label_column(table: pl.DataFrame, named: str) -> tuple[str, tuple[str, ...]]:
+    """The column of the true labels, and a sentence where it was guessed.
+
+    Args:
+        table: From `read_table`.
+        named: As `--label` has it; empty for the column with a usual name.
+
+    Raises:
+        ConfigError: There is none.
+
+    >>> label_column(pl.DataFrame({"sex": ["f"], "Target": [1]}), "")
+    ('Target', ("no --label: column 'Target' is taken for the true labels",))
+    """
+    if named:
+        return column(table, named, "--label"), ()
+    if name := guessed_label(table):
+        return name, (f"no --label: column {quoted(name)} is taken for the true labels",)
+    raise ConfigError(
+        f"--label is missing; name the column of the true labels, one of {listed(table.columns)}"
+    )
 
 
 def columns(table: pl.DataFrame, patterns: Iterable[str], option: str) -> list[str]:

@@ -22,7 +22,6 @@ from scotoma.printable import listed, quoted
 from scotoma.readers.columns import columns
 from scotoma.readers.tables import read_table
 
-LABELS = ("label", "target", "class", "y", "digit", "category")
 IDS = ("example_id", "image", "id", "file", "filename", "path", "name", "key", "index")
 SPLITS = (
     "partition", "split", "part", "fold", "set", "subset", "phase", "usage", "data_split",
@@ -87,16 +86,6 @@ def guessed_key(table: pl.DataFrame, *, images: bool) -> str | None:
     words = (name for name in unique if kind_of_values(_texts(table, name)) == "words")
     whole_numbers = (name for name in unique if _texts(table, name).str.contains(WHOLE).all())
     return next(chain(named, ending, words, whole_numbers), None)
-
-
-def guessed_label(table: pl.DataFrame) -> str | None:
-    """The column that is called as labels are; None for none.
-
-    >>> guessed_label(pl.DataFrame({"ID": [1], "Target": ["x"]}))
-    'Target'
-    """
-    lower = {name.lower(): name for name in reversed(table.columns)}
-    return next((lower[name] for name in LABELS if name in lower), None)
 
 
 def guessed_split(table: pl.DataFrame, others: Sequence[str], *, trained: bool) -> dict[str, str]:

@@ -25,7 +25,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import models_by_variant
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
-from scotoma.readers.columns import column, columns
+from scotoma.readers.columns import column, columns, guessed_label
 from scotoma.readers.tables import read_table
 from scotoma.run.mirror import place_here
 from scotoma.sources.drafted import (
@@ -35,7 +35,6 @@ from scotoma.sources.drafted import (
     file_columns,
     guessed_attributes,
     guessed_key,
-    guessed_label,
     guessed_split,
     model_input,
     onnx_variants,
