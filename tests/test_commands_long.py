@@ -119,7 +119,7 @@ BAD = {
     ),
     "an example twice": (
         lambda e, p: (pl.concat([e, e.head(1)]), p), INT8, 4,
-        "example ids must be unique, but 'face-0' is in the examples more than once: keep one "
+        "example ids must be unique, but 'face-0' stands in column 'example_id' 2 times: keep one "
         "row per example",
     ),
     "models without a partner": (

@@ -33,6 +33,7 @@ from scotoma.answers.values import (
     ReadValues,
     is_missing_text,
     read_values,
+    refuse_empty,
 )
 from scotoma.errors import DataError
 from scotoma.printable import listed, quoted
@@ -355,12 +356,7 @@ def read_ids(ids: pl.Series) -> pl.Series:
     Raises:
         DataError: One is missing, or stands twice.
     """
-    text = read_values(ids, missing=("",)).values
-    if empty := text.null_count():
-        raise DataError(
-            f"column {quoted(ids.name)} is empty in {empty:,} of {len(text):,} rows, first in row "
-            f"{int(text.is_null().arg_max() or 0) + 1:,}: fill or remove them"
-        )
+    text = refuse_empty(read_values(ids, missing=("",)).values)
     counts = text.value_counts(sort=True)
     if counts.height < len(text):
         most, times = counts.row(0)

@@ -159,6 +159,20 @@ def read_values(
     return ReadValues(values.alias(column.name), notes, counts)
 
 
+def refuse_empty(text: pl.Series) -> pl.Series:
+    """A column as it is, every row of which must have a value.
+
+    Raises:
+        DataError: A row is null.
+    """
+    if empty := text.null_count():
+        raise DataError(
+            f"column {quoted(text.name)} is empty in {empty:,} of {len(text):,} rows, first in row "
+            f"{int(text.is_null().arg_max() or 0) + 1:,}: fill or remove them"
+        )
+    return text
+
+
 def _folded(name: str, text: pl.Series, changed: list[str]) -> list[str]:
     """Say of how many values outer blanks were left out, and how many letters were composed."""
     notes = []

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.answers.values import as_numbers, read_values
+from scotoma.answers.values import as_numbers, read_values, refuse_empty
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, nearest, quoted
 from scotoma.readers.tables import refuse_doubled
@@ -112,14 +112,7 @@ def texts(table: pl.DataFrame, name: str) -> Texts:
     >>> texts(pl.DataFrame({"sex": ["f", "m "]}), "sex").tolist()
     ['f', 'm']
     """
-    text = read_values(table[name]).values
-    if empty := text.null_count():
-        row = int(text.is_null().arg_max() or 0) + 1
-        raise DataError(
-            f"column {quoted(name)} is empty in {empty:,} of {len(text):,} rows, first in row "
-            f"{row:,}: fill or remove them"
-        )
-    return np.array(text.to_list(), dtype=object)
+    return np.array(refuse_empty(read_values(table[name]).values).to_list(), dtype=object)
 
 
 def numbers(table: pl.DataFrame, name: str, *, truths: bool = False) -> npt.NDArray[np.float64]:

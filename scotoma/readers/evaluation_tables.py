@@ -10,8 +10,6 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time
-from decimal import Decimal
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +20,8 @@ from scotoma.answers.admission import speak_of_classes
 from scotoma.answers.pair import admit_answers, label_notes, read_labels
 from scotoma.answers.values import (
     NEVER_A_CLASS,
+    column_text,
+    holds_text,
     infer_type,
     is_missing_text,
     is_plain,
@@ -30,7 +30,7 @@ from scotoma.answers.values import (
 )
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
-from scotoma.readers.files import json_file, json_lines, table_frame
+from scotoma.readers.files import json_file, json_lines, table_frames
 from scotoma.readers.record import (
     About,
     Columns,
@@ -56,6 +56,7 @@ USUAL = {
 SCORES = ("score", CORRECT, "is_correct", "accuracy", "acc", "exact_match", "prob", "logit")
 SURE = ("score", "prob", "logit")  # how sure a model is
 TIMM_OUTPUTS = ("prob", "logit")
+WRITTEN = (pl.Categorical, pl.Enum, pl.Binary)  # as text, beside dates and times
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ class _Opened(NamedTuple):
 
 def _open(path: Path) -> _Opened:
     if kind := sniff(path):
-        frame = table_frame(path)
+        (frame,) = table_frames(path)
+        frame = frame.with_columns(pl.selectors.decimal().cast(pl.Float64))
         absent = pl.repeat(None, frame.height, dtype=pl.String, eager=True)
         nested = [one.name for one in frame if not is_plain(one.dtype)]
         return _Opened(
@@ -214,6 +216,8 @@ def _taken(
 
 def _cells(values: pl.Series | list[Any]) -> pl.Series:
     """Cells as text; see `_cell`."""
+    if isinstance(values, pl.Series) and values.dtype.is_temporal():
+        values = column_text(values)
     if isinstance(values, list) or values.dtype != pl.String:
         return text_column(list(map(_cell, values)))
     gone = values.str.strip_chars().str.to_lowercase().is_in(list(NEVER_A_CLASS))
@@ -251,9 +255,9 @@ def _roles(
 def _attributes(frame: pl.DataFrame, used: Collection[str], *, typed: bool) -> pl.DataFrame:
     """All other columns: numbers of CSV in the types that Parquet would have, null if missing."""
     columns = [
-        one.cast(pl.String) if one.dtype in (pl.Categorical, pl.Enum) else one
+        column_text(one) if one.dtype.is_temporal() or one.dtype in WRITTEN else one
         for one in frame
-        if one.name not in used and one.dtype != pl.Binary
+        if one.name not in used and (one.dtype != pl.Binary or holds_text(one))
     ]
     if not typed:
         own = [infer_type(column)[0] for column in columns]
@@ -354,7 +358,7 @@ def _cell(value: Any) -> str | None:
         return str(int(value)) if value.is_integer() else repr(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if value is None or isinstance(value, int | Decimal | date | time):
+    if value is None or isinstance(value, int):
         return None if value is None else str(value)
     return json.dumps(value, default=str, sort_keys=True)
 

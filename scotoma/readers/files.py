@@ -20,13 +20,11 @@ import zstandard
 from scotoma.answers.natural import natural_order
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
-from scotoma.processes.unreadable import UNREADABLE
-from scotoma.readers.tables import plain_cells, scan_table, sniff, unreadable_table
+from scotoma.readers.tables import readable_table, scan_table, sniff
 from scotoma.storage.files import open_regular
 
 BEGINNING = 2**14  # bytes that are looked at
 MOST_FILES = 10_000
-BATCH = 5_000  # rows that are read at a time
 ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
 MEMBER_BYTES = 2**28  # of one file in a zip, unpacked: a sample, or all summaries
 BLANKS = " \t\r\n"  # of JSON
@@ -177,36 +175,18 @@ def object_beside(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def rows_of_table(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the rows of a table, some at a time; of CSV every cell as text.
+def table_frames(path: Path, rows: int | None = None) -> Iterator[pl.DataFrame]:
+    """Read a table whole, or some rows at a time; of CSV every cell as text.
 
     Raises:
         DataError: It cannot be read.
     """
     scan = scan_table(path, path.name)
-    try:
-        scan = plain_cells(scan)
-        if sniff(path) != "parquet":
-            yield from scan.collect().iter_rows(named=True)
-            return
-        height = scan.select(pl.len()).collect().item()
-        for start in range(0, height, BATCH):
-            yield from scan.slice(start, BATCH).collect().iter_rows(named=True)
-    except UNREADABLE as error:
-        raise unreadable_table(path.name, sniff(path) or "csv", error) from error
-
-
-def table_frame(path: Path, *names: str) -> pl.DataFrame:
-    """Read some columns of a table, or all; see `plain_cells`.
-
-    Raises:
-        DataError: It cannot be read.
-    """
-    try:
-        scan = plain_cells(scan_table(path, path.name))
-        return (scan.select(names) if names else scan).collect()
-    except UNREADABLE as error:
-        raise unreadable_table(path.name, sniff(path) or "csv", error) from error
+    with readable_table(path.name, sniff(path) or "csv"):
+        if rows is None:
+            yield scan.collect()
+        else:
+            yield from scan.collect_batches(chunk_size=rows, maintain_order=True)
 
 
 def column_names(path: Path) -> list[str]:

@@ -10,15 +10,17 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from scotoma.readers.files import Glimpse, object_beside, part, rows_of_table
+from scotoma.readers.files import Glimpse, object_beside, part, table_frames
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text, likeliest
 
 COLUMNS = {"doc", "metric", "model_response"}
 COLUMNS_BEFORE = {"full_prompt", "gold_index", "metrics", "predictions"}
 NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.parquet")
+BATCH = 5_000  # rows that are read at a time
 LONGEST_CELL = 2**20  # characters of text of Python that are parsed
 NUMPY = re.compile(r"(np|numpy|torch)?\.?(float|int|bool|uint|array|tensor)_?\d*")
 
@@ -30,7 +32,9 @@ def _sniff(file: Glimpse) -> bool:
 def records(path: Path) -> Iterator[Record]:
     """Read the rows of a file, in its order."""
     evaluation = Evaluation(_model(path), _named(path)[0])
-    for number, row in enumerate(rows_of_table(path)):
+    frames = table_frames(path, BATCH)
+    rows = chain.from_iterable(frame.iter_rows(named=True) for frame in frames)
+    for number, row in enumerate(rows):
         yield _record(row, evaluation, number) if "doc" in row else _before(row, evaluation, number)
 
 

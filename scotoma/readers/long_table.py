@@ -9,6 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from scotoma.answers.natural import natural_order
+from scotoma.answers.pair import read_ids
 from scotoma.answers.values import column_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, quoted
@@ -79,7 +80,7 @@ def widened(
         },
         schema=dict.fromkeys("ivm", pl.String),
     ).with_columns(p=column_text(predictions[names[3]]).fill_null(""))  # a row may have no answer
-    ids = _ids(examples, key)
+    ids = read_ids(examples[column(examples, key, "--examples")]).alias("i").to_frame()
     populations: dict[str, dict[str, pl.Series]] = {}
     paired_by: dict[str, list[str]] = {"--baseline": []}
     for option, patterns in (
@@ -105,17 +106,6 @@ def widened(
         )
     wide = examples.with_columns(**before, **after)
     return WideTable(wide, tuple(after), tuple(before), key)
-
-
-def _ids(examples: pl.DataFrame, key: str) -> pl.DataFrame:
-    ids = pl.DataFrame({"i": texts(examples, column(examples, key, "--examples")).tolist()})
-    if ids.is_duplicated().any():
-        twice = ids.filter(ids.is_duplicated())["i"][0]
-        raise DataError(
-            f"example ids must be unique, but {quoted(twice)} is in the examples more than once: "
-            "keep one row per example"
-        )
-    return ids
 
 
 def _variant(variants: list[str], patterns: Sequence[str], option: str) -> str:

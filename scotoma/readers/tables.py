@@ -7,8 +7,8 @@ import gzip
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import time
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 from zoneinfo import available_timezones
@@ -18,7 +18,6 @@ import polars as pl
 
 from scotoma import storage
 from scotoma.answers.note import AdmissionNote, reading_note
-from scotoma.answers.values import holds_text
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable, quoted
@@ -30,7 +29,7 @@ from scotoma.storage import StampedFiles
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
 Kind = Literal["csv", "parquet", "npz"]
 SEPARATORS = (",", ";", "\t", "|")
-BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MOST_HEADER_BYTES = 2**16
 CHUNK_BYTES = 2**20
 DAYS = -719_162, 2_932_896  # since 1970, of the first date of the year 1 and the last of 9999
@@ -39,6 +38,11 @@ FIRST_ROWS = 1000  # that show whether bytes are text
 MOST_COLUMNS = 1000  # that one array may become
 AGAIN = "save the arrays with numpy.savez, text and numbers only"
 SHEETS = (".xlsx", ".xls", ".ods")
+SPOKEN: dict[Kind, tuple[str, str]] = {  # what messages call a kind, and how to write it anew
+    "csv": ("CSV", "write it in UTF-8 with one header line and as many fields in every row"),
+    "parquet": ("Parquet", "write the file again"),
+    "npz": (".npz", AGAIN),
+}
 
 
 class ReadTable(NamedTuple):
@@ -129,13 +133,12 @@ def is_one_table(folder: Path) -> bool:
     )
 
 
-def read_table(path: Path, limits: ReaderLimits | None = None) -> ReadTable:
+def read_table(path: Path) -> ReadTable:
     """Read a table, in a process of its own unless it is surely small.
 
     Args:
         path: CSV (separated by commas, semicolons, tabs or bars; also gzipped, in UTF-16 or
             Windows-1252), Parquet, or arrays of NumPy (.npz); or a folder of parts.
-        limits: Memory and time; None where no configuration sets them.
 
     Raises:
         ConfigError: No such file, or one of another kind.
@@ -146,12 +149,12 @@ def read_table(path: Path, limits: ReaderLimits | None = None) -> ReadTable:
     if sniff(path) is None:
         raise ConfigError(_no_table(path))
     path = path.absolute()  # the process that reads it may have been started elsewhere
-    frame = table_apart(scan_table, path, path.name, path=path, called=path.name, limits=limits)
+    frame = table_apart(scan_table, path, path.name, path=path, called=path.name)
     if not frame.height:
         raise DataError(
             f"table {quoted(path.name)} holds no rows: give it one row per example or run"
         )
-    notes = table_notes(path, path.name, limits)
+    notes = table_notes(path, path.name)
     if "" in frame.columns and frame.width > 1:  # what pandas and R write before the first column
         frame = frame.drop("")
         notes = (*notes, f"{printable(path.name)}: the column without a name was left out")
@@ -177,7 +180,7 @@ def encoding_notes(
 
     Args:
         places: Paths or URIs; those that are no table are passed over.
-        limits: As in `read_table`.
+        limits: Memory and time; None where no configuration sets them.
     """
     for place in dict.fromkeys(places):
         if sniff(place) == "csv":
@@ -216,31 +219,34 @@ def scan_table(path: Path, called: str) -> pl.LazyFrame:
         DataError: It cannot be read; some faults are found only as rows are collected.
     """
     kind = sniff(path) or sniff(Path(called)) or "csv"
-    try:
+    with readable_table(called, kind):
         if kind == "npz":
             return _arrays(path, called).lazy()
         parts = table_files(path) if path.is_dir() else [path]
         if kind == "parquet":
             return _scan_parquet(parts, path)
-        scans = [_scan_csv(part) for part in parts]
-        scan = scans[0] if len(scans) == 1 else pl.concat(scans, how="vertical")
-        scan.collect_schema()  # a file without a header is found here
+        try:
+            scan = pl.concat(map(_scan_csv, parts), how="vertical")
+            scan.collect_schema()
+        except pl.exceptions.NoDataError:  # a file without a header
+            return pl.LazyFrame()
         return scan
-    except pl.exceptions.NoDataError:
-        return pl.LazyFrame()
+
+
+@contextmanager
+def readable_table(called: str, kind: Kind) -> Iterator[None]:
+    """Refuse in one sentence a table that cannot be read in this block.
+
+    Raises:
+        DataError: It cannot.
+    """
+    try:
+        yield
     except UNREADABLE as error:
-        raise unreadable_table(called, kind, error) from error
-
-
-def unreadable_table(called: str, kind: str, error: BaseException) -> DataError:
-    """Build the refusal of a table that cannot be read."""
-    spoken = {"csv": "CSV", "parquet": "Parquet", "npz": ".npz"}[kind]
-    way = {
-        "csv": "write it in UTF-8 with one header line and as many fields in every row",
-        "parquet": "write the file again",
-        "npz": AGAIN,
-    }[kind]
-    return DataError(f"table {quoted(called)} cannot be read as {spoken} ({reason(error)}); {way}")
+        spoken, way = SPOKEN[kind]
+        raise DataError(
+            f"table {quoted(called)} cannot be read as {spoken} ({reason(error)}); {way}"
+        ) from error
 
 
 def _scan_parquet(parts: Sequence[Path], path: Path) -> pl.LazyFrame:
@@ -268,27 +274,6 @@ def _usual(column: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
     if kind.time_zone and (kind.time_zone[:1] in "+-" or (zones and kind.time_zone not in zones)):
         column = physical.cast(pl.Datetime(kind.time_unit, "UTC"))
     return pl.when((physical // DAY[kind.time_unit]).is_between(*DAYS)).then(column)
-
-
-def plain_cells(scan: pl.LazyFrame) -> pl.LazyFrame:
-    """Write decimals as numbers, and dates, times and bytes of text as the text that they show."""
-    kinds = scan.collect_schema()
-    times = [name for name, kind in kinds.items() if isinstance(kind, pl.Datetime)]
-    midnight = scan.select((pl.col(name).dt.time() == time(0)).all() for name in times)
-    dates = midnight.collect().row(0, named=True) if times else {}
-    written = []
-    for name, kind in kinds.items():
-        column = pl.col(name)
-        if kind.is_decimal():
-            written.append(column.cast(pl.Float64))
-        elif kind == pl.Binary:
-            first = scan.select(column).head(FIRST_ROWS).collect().to_series()
-            written += [column.cast(pl.String)] if holds_text(first) else []
-        elif dates.get(name):
-            written.append(column.dt.date().cast(pl.String))
-        elif kind.is_temporal():
-            written.append(column.dt.to_string("iso"))
-    return scan.with_columns(written)
 
 
 def _scan_csv(path: Path) -> pl.LazyFrame:
@@ -326,24 +311,15 @@ def text_encoding(path: Path) -> str:
 
     Windows-1252 leaves five bytes without a meaning; text that has them is taken for Latin-1.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    unused = False
     with _opened(path) as file:
-        chunk = file.read(CHUNK_BYTES)
-        if chunk[:2] in BYTE_ORDER_MARKS:
+        if file.read(2) in BYTE_ORDER_MARKS:
             return "utf-16"
-        utf8 = True
-        while chunk:
-            if utf8 and (not chunk.isascii() or decoder.getstate()[0]):
-                try:
-                    decoder.decode(chunk)
-                except UnicodeDecodeError:
-                    utf8 = False
-            unused = unused or any(byte in chunk for byte in b"\x81\x8d\x8f\x90\x9d")
-            chunk = file.read(CHUNK_BYTES)
-    if utf8 and not decoder.getstate()[0]:
-        return "utf-8"
-    return "latin-1" if unused else "cp1252"
+    for name in ("utf-8", "cp1252"):
+        with _opened(path) as file, suppress(UnicodeDecodeError):
+            for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), name):
+                pass
+            return name
+    return "latin-1"
 
 
 @contextmanager
