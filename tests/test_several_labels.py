@@ -278,8 +278,8 @@ def test_no_answer_to_a_label_is_wrong(tmp_path: Path) -> None:
 
 
 def test_lists_in_one_column_are_the_same_predictions(tmp_path: Path) -> None:
-    from scotoma.predictions.label_columns import read_label_columns
     from scotoma.predictions.patterns import find_tables
+    from scotoma.predictions.tables import read_label_columns
 
     bits = np.random.default_rng(0).random((30, 4)) < 0.4
     ids = [f"{k}.jpg" for k in range(30)]

@@ -25,8 +25,8 @@ from scotoma.readers.columns import (
     label_column,
     numbers,
     texts,
+    widened,
 )
-from scotoma.readers.long_table import widened
 from scotoma.readers.tables import read_table
 from scotoma.run.mirror import place_here
 

@@ -7,24 +7,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Formatter
+from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from scotoma import storage
 from scotoma.answers.natural import natural_order
-from scotoma.answers.values import column_text, read_values
+from scotoma.answers.values import as_numbers, column_text, read_values
+from scotoma.config.label import ABSENT, PRESENT
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.datasets.label_pairs import pair_ids
 from scotoma.detection.table import BoxReading, found_table
 from scotoma.errors import DataError
-from scotoma.predictions.score_lists import SCORES
 from scotoma.printable import nearest, printable
 from scotoma.processes.untrusted import table_apart
 from scotoma.readers.boxes import ground_truth_here
 from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
 from scotoma.run.mirror import folder_here
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
 KEY = "example_id"
 PREDICTED = "predicted"
+SCORES = "scores"  # an optional column: a score for each class
 TOP5 = "predicted_top5"  # an optional column: five classes, the best first
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
 WAYS = {
@@ -340,3 +348,96 @@ def _text(column: pl.Series, table: PredictionTable) -> pl.Series:
         return column_text(column)
     except DataError as error:
         raise DataError(f"{printable(table.place)}: {error}") from error
+
+
+LISTS = ("score", "predicted")  # columns that may hold a list with one number a label
+
+
+def read_label_columns(
+    table: PredictionTable, labels: Mapping[str, float], *, limits: ReaderLimits = LIMITS
+) -> pl.DataFrame:
+    """Read a file with one row an example (and model) as one with a row for each of its labels.
+
+    Args:
+        table: The file: a column of 0 and 1, or of scores, for each label; or in Parquet one column
+            `predicted` or `score` with a list of them in the order of `labels`.
+        labels: Each label and the score from which it is predicted.
+        limits: Memory and time for reading it.
+
+    Returns:
+        `example_id` of `pair_ids`, `variant`, `model`, `predicted` (present or absent, null where a
+        cell or number is missing), and `score`, the probability of that, float32.
+
+    Raises:
+        DataError: The file cannot be read, lacks a label, or holds no number from 0 to 1.
+    """
+    known, names = known_columns(table, limits), list(labels)
+    listed = [name for name in LISTS if name in known]
+    if listed and names[0] not in known:
+        frame = read_columns(table, "example_id", listed[0], limits=limits)
+        refuse_missing(frame["example_id"], table)
+        numbers = _of_lists(frame, listed[0], names, table)
+        silent = np.isnan(numbers)
+    else:
+        way_out = "add it, or leave the label out of label.columns"
+        for name in names:
+            require_column(table, name, known, way_out, "a column for the label")
+        frame = read_columns(table, "example_id", *names, limits=limits)
+        refuse_missing(frame["example_id"], table)
+        numbers = np.stack([as_numbers(frame[name], truths=True) for name in names], axis=1)
+        read = [read_values(frame[name], missing=limits.missing).values for name in names]
+        silent = np.stack([values.is_null() for values in read], axis=1)
+    wrong = ~((numbers >= 0) & (numbers <= 1)) & ~silent
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise DataError(
+            printable(
+                f"{table.place} must hold a number from 0 to 1 for every label, got "
+                f"{_shown(numbers[row, column])} for {names[column]!r} of example "
+                f"{frame['example_id'][int(row)]!r}; write 0 and 1, or sigmoid scores"
+            )
+        )
+    numbers = np.where(silent, np.nan, numbers)
+    present = numbers >= np.array(list(labels.values()))
+    answers = np.where(present, PRESENT, ABSENT).astype(object)
+    answers[silent] = None
+    n = frame.height
+    pairs = frame.select("example_id", *NAME_COLUMNS).select(
+        pl.all().repeat_by(len(names)).explode()
+    )
+    named = pl.Series("label", names * n, dtype=pl.String)
+    return pairs.with_columns(
+        pair_ids(pl.col("example_id"), pl.lit(named)).alias("example_id"),
+        pl.Series("predicted", answers.ravel().tolist(), pl.String),
+        pl.Series("score", np.where(present, numbers, 1 - numbers).astype(np.float32).ravel()),
+    )
+
+
+def _of_lists(
+    frame: pl.DataFrame, column: str, names: list[str], table: PredictionTable
+) -> NDArray[np.float64]:
+    """Numbers of a column of lists, shape (n, L)."""
+    lists = frame[column]
+    if not isinstance(lists.dtype, pl.List | pl.Array):
+        raise DataError(
+            printable(
+                f"{table.place} must have a column for each label, or lists in {column!r}, got "
+                f"{lists.dtype}; write a column named {names[0]!r} and one for each other label"
+            )
+        )
+    none = pl.lit([None] * len(names), pl.List(pl.Float64))  # such an example has no answer
+    values = pl.select(pl.lit(lists).cast(pl.List(pl.Float64)).fill_null(none)).to_series()
+    lengths = values.list.len().fill_null(0)
+    if (wrong := lengths != len(names)).any():
+        first = int(wrong.arg_true()[0])
+        raise DataError(
+            printable(
+                f"{column!r} of {table.place} must list {len(names)} numbers, one for each of "
+                f"label.columns, got {lengths[first]} for example {frame['example_id'][first]!r}"
+            )
+        )
+    return values.explode().fill_null(np.nan).to_numpy().reshape(-1, len(names))
+
+
+def _shown(number: float) -> str:
+    return "no number" if np.isnan(number) else f"{number:g}"

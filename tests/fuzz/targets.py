@@ -38,9 +38,8 @@ from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import KEY, models_by_variant
 from scotoma.readers.boxes import read_detections, read_ground_truth
-from scotoma.readers.columns import numbers
+from scotoma.readers.columns import numbers, widened
 from scotoma.readers.logs import attributes_of, read_logs
-from scotoma.readers.long_table import widened
 from scotoma.readers.summaries import read_summaries
 from scotoma.readers.tables import read_table
 from scotoma.run import portable, read_record

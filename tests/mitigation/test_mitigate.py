@@ -23,7 +23,7 @@ from scotoma.fix.outputs import member_outputs
 from scotoma.fix.rules import apply_technique
 from scotoma.mitigation import decide
 from scotoma.predictions import Predictions
-from scotoma.predictions.score_lists import read_score_lists
+from scotoma.predictions.external import read_score_lists
 from scotoma.run import Run, write_json
 from scotoma.run.shards import shards
 from scotoma.steps.fix import rules_text
