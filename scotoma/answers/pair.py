@@ -33,7 +33,7 @@ from scotoma.answers.values import (
     ReadValues,
     is_missing_text,
     read_values,
-    refuse_empty,
+    refuse_null,
 )
 from scotoma.errors import DataError
 from scotoma.printable import listed, quoted
@@ -356,7 +356,7 @@ def read_ids(ids: pl.Series) -> pl.Series:
     Raises:
         DataError: One is missing, or stands twice.
     """
-    text = refuse_empty(read_values(ids, missing=("",)).values)
+    text = refuse_null(read_values(ids, missing=("",)).values)
     counts = text.value_counts(sort=True)
     if counts.height < len(text):
         most, times = counts.row(0)

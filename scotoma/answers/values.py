@@ -159,7 +159,7 @@ def read_values(
     return ReadValues(values.alias(column.name), notes, counts)
 
 
-def refuse_empty(text: pl.Series) -> pl.Series:
+def refuse_null(text: pl.Series) -> pl.Series:
     """A column as it is, every row of which must have a value.
 
     Raises:

@@ -12,7 +12,7 @@ import polars as pl
 
 from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import read_ids
-from scotoma.answers.values import as_numbers, column_text, read_values, refuse_empty
+from scotoma.answers.values import as_numbers, column_text, read_values, refuse_null
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, nearest, quoted
 from scotoma.readers.tables import refuse_doubled
@@ -115,7 +115,7 @@ def texts(table: pl.DataFrame, name: str) -> Texts:
     >>> texts(pl.DataFrame({"sex": ["f", "m "]}), "sex").tolist()
     ['f', 'm']
     """
-    return np.array(refuse_empty(read_values(table[name]).values).to_list(), dtype=object)
+    return np.array(refuse_null(read_values(table[name]).values).to_list(), dtype=object)
 
 
 def numbers(table: pl.DataFrame, name: str, *, truths: bool = False) -> npt.NDArray[np.float64]:
