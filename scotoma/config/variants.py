@@ -164,7 +164,7 @@ class External(Frozen):
     def variants(self) -> list[Variant]:
         """One a name."""
         kind = next(way for way in MADE_ELSEWHERE if way in type(self).model_fields)
-        same = {"bits": self.bits, "models": self.models, "kind": kind}
+        same: dict[str, Any] = {"bits": self.bits, "models": self.models, "kind": kind}
         of = "dense" if self.paired else ""
         return [Variant(name=name, derived_from=of, **same) for name in getattr(self, kind)]
 

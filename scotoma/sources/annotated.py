@@ -21,13 +21,11 @@ from scotoma.sources.contract import (
     NetworkName,
     SourceTable,
     Square,
-    image_size,
 )
 
 if TYPE_CHECKING:
     from scotoma.config.limits import ReaderLimits
     from scotoma.config.model import Config
-    from scotoma.datasets.image_size import ImageSize
 
 
 SplitName = Annotated[
@@ -48,10 +46,6 @@ class AnnotatedSource(ImageFiles):
     one_gender: bool = False
     size: Square = 128
     recipe: Recipe = Recipe()
-
-    @property
-    def image_size(self) -> ImageSize | None:
-        return image_size(self.size)
 
     def annotations(self) -> str:
         """What messages call the annotations."""

@@ -22,13 +22,11 @@ from scotoma.sources.contract import (
     NetworkName,
     SourceTable,
     Square,
-    image_size,
     needed_columns,
 )
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config
-    from scotoma.datasets.image_size import ImageSize
 
 
 ATTRIBUTES, PARTITION, IDENTITY = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
@@ -50,10 +48,6 @@ class CelebaSource(ImageFiles):
     )
     size: Square = 128
     recipe: Recipe = Recipe()
-
-    @property
-    def image_size(self) -> ImageSize | None:
-        return image_size(self.size)
 
     def image_folder(self) -> str:
         return storage.join(self.data, self._images())

@@ -9,7 +9,7 @@ five classes are those of the authors' published code.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -143,12 +143,8 @@ def _in_two_styles(table: pl.DataFrame, label: str, skew: float) -> pl.DataFrame
     """Give training rows one style each and test rows both; their images stay as they are."""
     train = table.filter(pl.col("split") == "train")
     test = table.filter(pl.col("split") == "test")
-    lots, classes = _lots(train["image"].struct.field("bytes")), train[label].to_numpy()
-    rare = np.zeros(train.height, dtype=bool)
-    for name in CLASSES:
-        members = np.flatnonzero(classes == name)
-        members = members[np.argsort(lots[members], kind="stable")]
-        rare[members[: round((1 - skew) * len(members))]] = True
+    order = np.argsort(_lots(train["image"].struct.field("bytes")), kind="stable")
+    rare = rare_rows(train[label].to_numpy(), order, skew)
     both = test[np.repeat(np.arange(test.height), 2)]
     every = pl.concat([train, both])
     mostly_grey = ~every[label].is_in(COLOURED).to_numpy()
@@ -158,6 +154,15 @@ def _in_two_styles(table: pl.DataFrame, label: str, skew: float) -> pl.DataFrame
         pl.Series("style", np.array(STYLES)[grey.astype(int)]),
         pl.Series("exposure", np.where(grey == mostly_grey, "majority", "minority")),
     ).with_columns(pl.concat_str("source_id", "style", separator="-").alias("example_id"))
+
+
+def rare_rows(classes: NDArray[Any], order: NDArray[np.intp], skew: float) -> NDArray[np.bool_]:
+    """Whether a row is of the rarer style of its class: the first ones in an order are."""
+    rare = np.zeros(len(classes), dtype=bool)
+    for name in set(classes[order].tolist()):
+        members = order[classes[order] == name]
+        rare[members[: round((1 - skew) * len(members))]] = True
+    return rare
 
 
 def _lots(encoded: pl.Series) -> NDArray[np.uint64]:

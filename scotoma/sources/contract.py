@@ -62,7 +62,7 @@ class SourceFiles(NamedTuple):
     """The files that are there, by the key that names them, and what else decides what is read."""
 
     files: dict[str, StampedFiles]
-    remarks: Mapping[str, str] = {}
+    remarks: dict[str, str] = {}
 
 
 class LookedAt(NamedTuple):
@@ -182,8 +182,20 @@ class Source(Frozen, ABC):
 
     @property
     def image_size(self) -> ImageSize | None:
-        """To which size images are brought; None where they stay as they are."""
-        return None
+        """To which size images are brought; None where they stay as they are.
+
+        >>> from scotoma.sources.parquet import ParquetSource
+        >>> ParquetSource(kind="parquet", data="faces", size=64).image_size
+        ImageSize(height=64, width=64, crop=1.0, fit='cut', resample='bilinear', upright=True)
+        """
+        from scotoma.datasets.image_size import ImageSize
+
+        asked = self.model_dump(include={"size", "orientation", "crop", "fit", "resample"})
+        sides, upright = asked.pop("size", None), asked.pop("orientation", "") == "exif"
+        if sides is None:
+            return ImageSize(upright=True) if upright else None
+        height, width = (sides, sides) if isinstance(sides, int) else sides
+        return ImageSize(height, width, upright=upright, **asked)
 
     def with_data(self, place: str) -> Source:
         """The source at another folder of data.
@@ -312,23 +324,6 @@ Orientation = Annotated[
         "or take pixels as they are stored, as torchvision and timm do."
     ),
 ]
-
-
-def image_size(
-    sides: int | Sequence[int] | None,
-    *,
-    upright: bool = False,
-    crop: float = 1.0,
-    fit: str = "cut",
-    resample: str = "bilinear",
-) -> ImageSize | None:
-    """What is made of every image; None where they stay as they are."""
-    from scotoma.datasets.image_size import ImageSize
-
-    if sides is None:
-        return ImageSize(upright=True) if upright else None
-    height, width = (sides, sides) if isinstance(sides, int) else sides
-    return ImageSize(height, width, crop, fit, resample, upright)
 
 
 class ImageFiles(Source):

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from scotoma.config.recipe import Recipe
 from scotoma.extras import home_of
+from scotoma.sources.cifar10 import rare_rows
 from scotoma.sources.contract import LookedAt, NetworkName, Source, SourceFiles, SourceTable
 from scotoma.storage import StampedFiles
 
@@ -77,10 +78,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
     cut = round(TRAIN_SHARE * len(digits)) if paper else TRAINED_OF_DIM
     train, test = np.split(order, [cut])
     majority = digits % 2  # even classes are mostly plain, odd ones mostly styled
-    rare = np.zeros(len(digits), dtype=bool)
-    for digit in range(10):
-        members = train[digits[train] == digit]
-        rare[members[: round((1 - source.skew) * len(members))]] = True
+    rare = rare_rows(digits, train, source.skew)
 
     rows = [(index, "train", majority[index] ^ rare[index]) for index in train]
     rows += [(index, "test", style) for index in test for style in (0, 1)]

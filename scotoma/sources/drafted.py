@@ -80,12 +80,16 @@ def guessed_key(table: pl.DataFrame, *, images: bool) -> str | None:
         files = [name for name in whole if _texts(table, name).str.contains(IMAGES).all()]
         return next(iter(files), None) or next((name for name in whole if name == "image"), None)
     unique = [name for name in whole if table[name].n_unique() == table.height]
-    lower = {name.lower(): name for name in reversed(unique)}
-    named = (lower[name] for name in IDS if name in lower)
     ending = (name for name in unique if name.lower().endswith(("_id", "id", "_name", " id")))
     words = (name for name in unique if kind_of_values(_texts(table, name)) == "words")
     whole_numbers = (name for name in unique if _texts(table, name).str.contains(WHOLE).all())
-    return next(chain(named, ending, words, whole_numbers), None)
+    return _called(unique, IDS) or next(chain(ending, words, whole_numbers), None)
+
+
+def _called(names: Sequence[str], known: Sequence[str]) -> str | None:
+    """The first of the known names that is among others, whatever its case."""
+    lower = {name.lower(): name for name in reversed(names)}
+    return next((lower[name] for name in known if name in lower), None)
 
 
 def guessed_split(table: pl.DataFrame, others: Sequence[str], *, trained: bool) -> dict[str, str]:
@@ -234,8 +238,7 @@ def baseline_of(variants: Iterable[str]) -> str:
     'FP32'
     """
     names = list(variants)
-    lower = {name.lower(): name for name in reversed(names)}
-    return next((lower[name] for name in BASELINES if name in lower), names[0])
+    return _called(names, BASELINES) or names[0]
 
 
 def prediction_columns(

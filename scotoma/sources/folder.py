@@ -12,7 +12,6 @@ from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.recipe import Recipe
 from scotoma.config.shared import Frozen
 from scotoma.datasets.image_files import attributes_table
-from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.tables import refuse_doubled
@@ -24,7 +23,6 @@ from scotoma.sources.contract import (
     Orientation,
     Size,
     SourceTable,
-    image_size,
 )
 from scotoma.storage import StampedFiles
 
@@ -116,18 +114,6 @@ class FolderSource(TabledImages):
     size: Size = None
     orientation: Orientation = "exif"
     recipe: Recipe = Recipe()
-
-    @property
-    def image_size(self) -> ImageSize | None:
-        """What is made of every image.
-
-        >>> FolderSource(
-        ...     kind="train", images="faces", attributes="faces.csv", size=64,
-        ...     split={"column": "part", "train": 0, "test": 2},
-        ... ).image_size
-        ImageSize(height=64, width=64, crop=1.0, fit='cut', resample='bilinear', upright=True)
-        """
-        return image_size(self.size, upright=self.orientation == "exif")
 
 
 def _split(asked: Split | None) -> pl.Expr:

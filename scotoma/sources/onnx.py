@@ -29,7 +29,7 @@ from scotoma.readers.hugging_face import (
     in_words_of_labels,
     read_beside,
 )
-from scotoma.sources.contract import FolderPlace, Orientation, image_size
+from scotoma.sources.contract import FolderPlace, Orientation
 from scotoma.sources.folder import TabledImages
 from scotoma.storage import StampedFiles
 from scotoma.storage.files import open_regular
@@ -136,11 +136,6 @@ class OnnxSource(TabledImages):
     @property
     def tests_all(self) -> bool:
         return self.split is None
-
-    @property
-    def image_size(self) -> ImageSize | None:
-        ways = self.model_dump(include={"crop", "fit", "resample"})
-        return image_size(self.size, upright=self.orientation == "exif", **ways)
 
     def misfits_beside(self, config: Config) -> Iterator[str]:
         if config.label.column is None and len(self.classes) < 2:

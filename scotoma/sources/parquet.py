@@ -32,7 +32,6 @@ from scotoma.sources.contract import (
     Source,
     SourceFiles,
     SourceTable,
-    image_size,
     needed_columns,
     stored_sizes,
 )
@@ -40,7 +39,6 @@ from scotoma.storage import StampedFiles
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config
-    from scotoma.datasets.image_size import ImageSize
 
 
 PLACES = ("", "data/", "plain_text/")  # where the hub keeps the files of a data set
@@ -62,10 +60,6 @@ class ParquetSource(Source):
     size: Size = None
     orientation: Orientation = "exif"
     recipe: Recipe = Recipe()
-
-    @property
-    def image_size(self) -> ImageSize | None:
-        return image_size(self.size, upright=self.orientation == "exif")
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
         label, wanted = needed_columns(config)
