@@ -62,7 +62,7 @@ class SourceFiles(NamedTuple):
     """The files that are there, by the key that names them, and what else decides what is read."""
 
     files: dict[str, StampedFiles]
-    remarks: dict[str, str] = {}
+    remarks: Mapping[str, str] = {}
 
 
 class LookedAt(NamedTuple):

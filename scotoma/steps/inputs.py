@@ -130,7 +130,7 @@ def look(config: Config, known: Sources) -> Sources:
     return examine(files, known, remarks)
 
 
-def _files_read(config: Config) -> tuple[dict[str, StampedFiles], dict[str, str]]:
+def _files_read(config: Config) -> tuple[dict[str, StampedFiles], Mapping[str, str]]:
     """The files that an audit reads, but registered models."""
     files, remarks = config.source.files_read(config)
     return files | config.source.files_of_models(config), remarks
