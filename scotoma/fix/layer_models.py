@@ -28,7 +28,7 @@ from scotoma.fix.candidates import (
 from scotoma.fix.refusals import int8_mode
 from scotoma.inference import Network
 from scotoma.inference.engines import read_weights
-from scotoma.inference.members import refuse_absent
+from scotoma.inference.members import held_members
 from scotoma.processes import IsolatedProcess
 from scotoma.processes.untrusted import read_apart
 from scotoma.quantization.layers import layers_of, products_of
@@ -115,9 +115,7 @@ class TrainedLayers(Compared):
         self.choices.members = replace(self.choices.members, count=members)
         if self.variant.kind != "prune":
             return
-        paths = [self.run.member(self.variant.name, index) for index in range(members)]
-        self.run.fetch(*paths)
-        refuse_absent(paths, self.variant.name)
+        paths = held_members(self.run, self.variant.name, members)
         weights = [layer.weight for layer in self.choices.layers]
         self.choices.shares = self.shares = [
             zero_shares(read_weights(path), weights) for path in paths
@@ -297,10 +295,9 @@ def external_layers(
 
 def _pair(run: Run, variant: Variant, index: int) -> tuple[Path, Path]:
     """The dense model and the compressed one."""
-    dense, compressed = run.member(variant.derived_from, index), run.member(variant.name, index)
-    run.fetch(dense, compressed)
-    refuse_absent([dense], variant.derived_from)
-    refuse_absent([compressed], variant.name)
+    dense, compressed = (
+        held_members(run, name, index + 1)[index] for name in (variant.derived_from, variant.name)
+    )
     return dense, compressed
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ from scotoma.predictions import Predictions, read_scores
 from scotoma.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
     from onnx import ModelProto, NodeProto
@@ -158,6 +160,22 @@ def _batched(run: Any, images: PixelArray) -> NDArray[np.float32]:
     return np.concatenate(parts)
 
 
+@contextmanager
+def decoded_images(examples: AuditedExamples) -> Iterator[tuple[Path, PixelArray]]:
+    """Decode the images of some examples into a file in a folder that goes at the end.
+
+    Args:
+        examples: With their images.
+
+    Yields:
+        The file, and what it holds: uint8, shape (N, 3, H, W).
+    """
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        file = Path(folder, "images.npy")
+        decode_images_to(file, examples)
+        yield file, np.load(file, mmap_mode="r")
+
+
 SURE = 5e-4  # of float16 near 1: no kept score is surer than this
 
 
@@ -194,17 +212,13 @@ def member_outputs(run: Run, variant: str, *, features: bool) -> NDArray[np.floa
 def _external_features(run: Run, variant: str) -> Iterator[NDArray[np.float32]]:
     """Inputs of the last linear layer of each external model, in a process that may be lost."""
     from scotoma.inference.model_process import call_limited, runtime_process
-    from scotoma.inference.population import images_at_once
 
     examples = AuditedExamples.read(run.examples, split="test")
     members = held_members(run, variant)
     network = network_of(run.config, len(examples.classes))
     progress.start("run members", len(members))
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder, runtime_process() as process:
-        file, kept = Path(folder, "images.npy"), Path(folder, "features.npy")
-        decode_images_to(file, examples)
-        images = np.load(file, mmap_mode="r")
-        batch = images_at_once(images)
+    with decoded_images(examples) as (file, images), runtime_process() as process:
+        kept, batch = file.with_name("features.npy"), images_at_once(images)
         for member in members:
             call_limited(
                 process, _write_features, member, file, network, kept,
@@ -296,10 +310,7 @@ def outputs_by_member(
     network = network_of(run.config, len(examples.several) or len(examples.classes))
     network = replace(network, graph=graph if graph.is_file() else None)
     progress.start("run members", len(members))
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        file = Path(folder, "images.npy")
-        decode_images_to(file, examples.pictured)
-        images = np.load(file, mmap_mode="r")
+    with decoded_images(examples.pictured) as (_, images):
         for member in members:
             yield (last_features if features else all_scores)(member, images, network)
             progress.advance("run members")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scotoma import progress
-from scotoma.datasets import AuditedExamples, decode_images_to
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.fix.before_after import Fixed, told
 from scotoma.fix.candidates import AUDITED, RepairChoices, float_members, predicted_by
+from scotoma.fix.outputs import decoded_images
 from scotoma.fix.refusals import refuse_few, refuse_run
 from scotoma.fix.rules import clusters_of_halves, judged_examples
 from scotoma.inference import measure_costs
@@ -245,14 +245,12 @@ def repair_variant(
     refuse_few(clusters)
     network = labels_network(run.config, examples)
     audited = held_members(run, variant.name)
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, runtime_on_demand() as runs:
-        file = Path(temporary, "images.npy")
-        decode_images_to(file, AuditedExamples.read(run.examples, split="test").pictured)
-        images = np.load(file, mmap_mode="r")
+    pictured = AuditedExamples.read(run.examples, split="test").pictured
+    with decoded_images(pictured) as (file, images), runtime_on_demand() as runs:
         shown = judged[:: examples.rows_an_image]  # the labels of an image are one cluster
         half = _choosing(run, variant.name, examples, ~judged, images[~shown])
         members = float_members(run, variant, network, half.images)
-        candidates = RepairChoices(members, variant, network, Path(temporary, "tried"), runs)
+        candidates = RepairChoices(members, variant, network, file.with_name("tried"), runs)
         progress.start("repair", 3 + 2 * len(candidates.layers))
         own = candidates.audited
         if own != AUDITED:
