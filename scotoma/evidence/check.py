@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit import read_gate
-from scotoma.errors import ConfigError, DataError
+from scotoma.errors import DataError
 from scotoma.evidence.envelope import open_envelope, public_key
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, PREDICATE, RESULTS
-from scotoma.evidence.write import audited_model
+from scotoma.evidence.write import audited_model, model_digest, small_file
 from scotoma.run import Run
-from scotoma.storage.files import file_digest, open_regular
+from scotoma.storage.files import file_digest
 
-LIMIT_BYTES = 1 << 24
 FILES = ("config.yaml", "audit.json", "gate.json")
 VERDICTS = {result: verdict for verdict, result in RESULTS.items()}
 
@@ -67,9 +66,9 @@ def check_evidence(
         ConfigError: A file cannot be read.
         DataError: The envelope is broken, not signed by the key, or speaks of another run.
     """
-    trusted = None if key is None else public_key(_content(key, "--key"), str(key))
+    trusted = None if key is None else public_key(small_file(key, "--key"), str(key))
     payload, signed = open_envelope(
-        _content(evidence, "--evidence"), PAYLOAD_TYPE, trusted, str(evidence)
+        small_file(evidence, "--evidence"), PAYLOAD_TYPE, trusted, str(evidence)
     )
     statement = _statement(payload, evidence)
     subject, predicate = statement["subject"][0], statement["predicate"]
@@ -82,10 +81,10 @@ def check_evidence(
                 "it was made from"
             )
     digest = subject["digest"]["sha256"]
-    if model is not None and file_digest(_regular(model)) != digest:
+    if model is not None and (own := model_digest(model)) != digest:
         raise DataError(
-            f"{evidence} speaks of SHA-256 {digest[:12]}, and --model {model} has "
-            f"{file_digest(model)[:12]}; do not release this file on it"
+            f"{evidence} speaks of SHA-256 {digest[:12]}, and --model {model} has {own[:12]}; do "
+            "not release this file on it"
         )
     match = audited_model(run, digest)
     if match is None and not run.config.source.has_answers:
@@ -106,12 +105,6 @@ def check_evidence(
     return CheckedEvidence(VERDICTS[predicate["result"]], subject["name"], digest, signed)
 
 
-def _regular(model: Path) -> Path:
-    if not model.is_file():
-        raise ConfigError(f"--model must be a file, got {model}; name the model that is released")
-    return model
-
-
 def _statement(payload: bytes, evidence: Path) -> dict[str, Any]:
     """The statement, if it has the parts that are read here."""
     try:
@@ -129,14 +122,3 @@ def _statement(payload: bytes, evidence: Path) -> dict[str, Any]:
         f"{evidence} must hold an in-toto test result, got another statement; name a file that "
         "scotoma evidence wrote"
     )
-
-
-def _content(path: Path, option: str) -> bytes:
-    try:
-        with open_regular(path) as file:
-            content = file.read(LIMIT_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{option} {path} cannot be read: {error.strerror}") from None
-    if len(content) > LIMIT_BYTES:
-        raise DataError(f"{option} {path} must be under {LIMIT_BYTES >> 20} MiB; name another file")
-    return content

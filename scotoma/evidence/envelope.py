@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 EXTRA = "evidence"
-LIMIT_BYTES = 1 << 26
 
 
 def signed_bytes(payload_type: str, payload: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from scotoma.audit import read_gate
 from scotoma.audit.document import DENSE
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError
 from scotoma.evidence.cyclonedx import bill_of_materials
 from scotoma.evidence.dossier import dossier
 from scotoma.evidence.envelope import private_key, sealed_envelope
@@ -21,7 +21,7 @@ from scotoma.run import Run
 from scotoma.storage.files import file_digest, open_regular, read_json, written
 
 TEST_RESULT = "test-result.intoto.json"
-LARGEST_KEY_BYTES = 1 << 16
+LIMIT_BYTES = 1 << 24
 
 
 def write_evidence(
@@ -42,7 +42,7 @@ def write_evidence(
     Raises:
         ScotomaError: The audit has not ended or was changed, or the model is not part of it.
     """
-    key = None if sign is None else private_key(_small(sign), str(sign))
+    key = None if sign is None else private_key(small_file(sign, "--sign"), str(sign))
     finished = FinishedAudit(run)
     _refuse_inside(out, run)
     release = _release(finished, model, variant)
@@ -92,9 +92,7 @@ def _release(finished: FinishedAudit, model: Path, variant: str | None) -> Relea
     """Bind the model's file to the variant that it is a member of."""
     run, audit = finished.run, finished.audit
     gate_file = finished.file(run.path("gate.json"))
-    if not model.is_file():
-        raise ConfigError(f"--model must be a file, got {model}; name the model that is released")
-    digest = file_digest(model)
+    digest = model_digest(model)
     match = audited_model(run, digest)
     rows = {one.name: one for one in audit.variants}
     if match is None:
@@ -142,12 +140,32 @@ def _refuse_inside(out: Path, run: Run) -> None:
         )
 
 
-def _small(path: Path) -> bytes:
+def small_file(path: Path, option: str) -> bytes:
+    """Read a key or a statement.
+
+    Args:
+        path: The file.
+        option: That named it.
+
+    Raises:
+        ConfigError: It cannot be read.
+        DataError: It is too large.
+    """
     try:
         with open_regular(path) as file:
-            return file.read(LARGEST_KEY_BYTES)
+            content = file.read(LIMIT_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"--sign {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{option} {path} cannot be read: {error.strerror}") from None
+    if len(content) > LIMIT_BYTES:
+        raise DataError(f"{option} {path} must be under {LIMIT_BYTES >> 20} MiB; name another file")
+    return content
+
+
+def model_digest(model: Path) -> str:
+    """SHA-256 of the model that is released."""
+    if not model.is_file():
+        raise ConfigError(f"--model must be a file, got {model}; name the model that is released")
+    return file_digest(model)
 
 
 def _json(value: Any) -> str:

@@ -30,10 +30,8 @@ from scotoma.study.label_studio import interface, tasks
 from scotoma.study.labels import (
     ShownLabels,
     most_confused,
-    paper_labels,
+    named_labels,
     pooled_labels,
-    true_label,
-    two_classes,
 )
 from scotoma.study.leak import contrast_leaks
 from scotoma.study.orders import orders_for
@@ -328,14 +326,12 @@ class _Labelling:
             votes = population.shares(rows)
             return pooled_labels(true, votes, self._confused, seed=seed, scores=scores)
         if self._rule == "true":
-            return true_label(true)
+            return named_labels([true], "none")
         if self._classes == 2:
-            return two_classes(true)
+            return named_labels([true, 1 - true], "other class")
         members = (population.dense.predicted[rows], population.compressed.predicted[rows])
         modal = score(*members, self._classes)
-        return paper_labels(
-            true, modal.dense_modal.astype(np.int64), modal.compressed_modal.astype(np.int64)
-        )
+        return named_labels([true, modal.dense_modal, modal.compressed_modal], "modal")
 
 
 def _key(

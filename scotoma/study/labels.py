@@ -74,32 +74,19 @@ def pooled_labels(
     return ShownLabels(np.concatenate([true[:, None], pair], axis=1), tuple(rules))
 
 
-def paper_labels(true: Ints, dense_modal: Ints, compressed_modal: Ints) -> ShownLabels:
-    """Show the labels of the paper's page, on which labels 2 and 3 differ exactly for CIEs.
+def named_labels(ids: Sequence[Ints], rule: str) -> ShownLabels:
+    """Show labels as they are, such as those of the paper: true, dense and compressed modal.
 
-    References:
-        Hooker et al. (2019), Selective Brain Damage, section 6.5, figure 12.
+    The paper's last two are equal exactly where an example is no CIE, so that they tell the arms.
+
+    Args:
+        ids: Class ids of label 1, 2 and so on, each of shape (N,).
+        rule: What names them.
+
+    >>> named_labels([np.array([0, 1]), np.array([1, 0])], "other class").ids.tolist()
+    [[0, 1], [1, 0]]
     """
-    ids = np.stack([true, dense_modal, compressed_modal], axis=1).astype(np.int64)
-    return ShownLabels(ids, ("modal",) * len(true))
-
-
-def true_label(true: Ints) -> ShownLabels:
-    """Show the true class alone: nothing beside an image depends on any model.
-
-    >>> true_label(np.array([1, 0])).ids.tolist()
-    [[1], [0]]
-    """
-    return ShownLabels(true[:, None].astype(np.int64), ("none",) * len(true))
-
-
-def two_classes(true: Ints) -> ShownLabels:
-    """Show the true class and the other one of two.
-
-    >>> two_classes(np.array([1, 0])).ids.tolist()
-    [[1, 0], [0, 1]]
-    """
-    return ShownLabels(np.stack([true, 1 - true], axis=1), ("other class",) * len(true))
+    return ShownLabels(np.stack(ids, axis=1).astype(np.int64), (rule,) * len(ids[0]))
 
 
 def most_confused(true: Ints, predicted: npt.NDArray[np.integer], classes: int) -> Ints:

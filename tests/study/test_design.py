@@ -24,7 +24,7 @@ from scotoma.run import Run
 from scotoma.steps import study as design
 from scotoma.steps.study import population_of
 from scotoma.study.arms import Arms, choose_arms, matched_arms, mean_difference
-from scotoma.study.labels import most_confused, paper_labels, pooled_labels
+from scotoma.study.labels import most_confused, named_labels, pooled_labels
 from scotoma.study.leak import contrast_leaks, machine_leak
 from scotoma.study.pictures import SIDE, displayed, encoding_of, padded
 from scotoma.study.plan import StudyFolder
@@ -76,7 +76,7 @@ def test_the_papers_labels_give_the_arm_away_and_pooled_ones_do_not() -> None:
             most_confused(labels, dense, 10),
             seed=seed,
         )
-        paper = paper_labels(labels[rows], modal[0][rows], modal[1][rows])
+        paper = named_labels([labels[rows], modal[0][rows], modal[1][rows]], "modal")
         nothing = np.zeros((len(rows), 1))
         leak = machine_leak(paper.ids, nothing, first, classes=10, seed=0)
         assert leak.value == pytest.approx(1.0, abs=0.005)
