@@ -28,7 +28,7 @@ from scipy.stats import norm
 
 from scotoma.audit import Audit
 from scotoma.audit.document import AuditedVariant, GroupSize, TestData
-from scotoma.audit.outcomes import MemberMetric, ModelMetric, Outcomes
+from scotoma.audit.groups import MemberMetric, ModelMetric, Outcomes
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.config.gate import GateRules, parse_rules

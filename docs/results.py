@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from scotoma.answers import AdmissionNote
 from scotoma.audit import Audit, GateFile, Quantity, Spread
 from scotoma.audit.base import Part
-from scotoma.audit.frontier import FrontierRow
-from scotoma.audit.layers import VariantsLayers
+from scotoma.audit.findings import FrontierRow
+from scotoma.audit.findings import VariantsLayers
 
 OWN = (Part, AdmissionNote)  # models with a section here; others have pages of their own
 INTRO = """\

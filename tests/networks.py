@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.steps.measures.parity import network_predictions
+from scotoma.steps.measures.gallery import network_predictions
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit import Audit
-from scotoma.audit.scores import ScoreReport
+from scotoma.audit.groups import ScoreReport
 from scotoma.document import Chart, Facts, Section, Table
 from tests.audits import filled, whole
 

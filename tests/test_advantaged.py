@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.datasets import AuditedExamples
 from scotoma.steps.measures.against_labels import gap_rows
-from scotoma.steps.measures.facets import facet_pairs
+from scotoma.steps.measures.clarify import facet_pairs
 
 # Value: examples, errors of the dense model, errors of the compressed one.
 SEX = {"female": (200, 20, 50), "male": (400, 40, 44)}  # +15.0 and +1.0 points

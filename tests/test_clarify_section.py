@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from scotoma.bias.clarify import METRICS
 from scotoma.datasets import AuditedExamples
-from scotoma.steps.measures.clarify import ClarifyMetrics, metric_guide
-from scotoma.steps.measures.facets import facet_pairs
+from scotoma.steps.measures.clarify import ClarifyMetrics, facet_pairs, metric_guide
 
 N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")

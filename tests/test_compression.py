@@ -24,7 +24,7 @@ from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
 from scotoma.steps import quantize as quantize_step
 from scotoma.steps.measures import pairs as measures
-from scotoma.steps.measures.parity import parity
+from scotoma.steps.measures.gallery import parity
 from scotoma.steps.predict import predict, predict_shard
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize

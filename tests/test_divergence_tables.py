@@ -16,7 +16,7 @@ from scotoma.divergence import (
     score,
     top1_table,
 )
-from scotoma.divergence.cluster_rates import weighted_rate
+from scotoma.divergence.agreement import weighted_rate
 from scotoma.errors import DataError
 from scotoma.numbers import Units
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from scotoma.audit import GateResult
-from scotoma.audit.findings import Beside, Findings
-from scotoma.audit.frontier import FrontierRow
-from scotoma.audit.layers import VariantLayers
+from scotoma.audit.findings import Beside, Findings, FrontierRow, VariantLayers
 from scotoma.costs.section import frontier_section
 from scotoma.detection.section import precision_section
-from scotoma.divergence.layers_section import layers_section
-from scotoma.divergence.parity_section import parity_section
+from scotoma.divergence.gallery_section import layers_section, parity_section
 from scotoma.document.charts import drawings, filled
 from scotoma.numbers import few_runs
 from tests.audits import filled as with_defaults

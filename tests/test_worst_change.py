@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
-from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.reading import LoggedAudit
 from scotoma.audit.worst_change import (
     FEWEST_EVENTS,
     _p_beyond_rest,

@@ -4,13 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
+from pydantic import Field
+
+from scotoma.audit.base import Count, Fraction, Part, Quantity
 from scotoma.audit.document import Audit, AuditedVariant
-from scotoma.audit.frontier import FrontierRow
-from scotoma.audit.gate import GateResult
-from scotoma.audit.layers import VariantLayers
+from scotoma.audit.gate import GateResult, VerdictWord
+from scotoma.audit.reading import read_part
 from scotoma.audit.reviewed import ReviewedAudit
 from scotoma.audit.study import StudyResult
+
+
+class WorstRate(Part):
+    """The most affected group: of those that lose more than the rest, the surest rise in points.
+
+    It is all examples where no group does. Only rates with at least 10 effective events after
+    compression are compared.
+    """
+
+    group: str = Field(description="What readers call the group.")
+    metric: Literal["error", "fpr", "fnr"] = Field(description="Which rate.")
+    absolute: Quantity = Field(description="compressed - dense, a fraction.")
+    relative: Quantity = Field(description="100 (compressed / dense - 1), per cent.")
+    dense: Quantity = Field(description="The rate of the dense members.")
+    compressed: Quantity = Field(description="The rate of the compressed members.")
+
+
+class FrontierRow(Part):
+    """Each variant's verdict, accuracy, most affected group, size and latency in one row.
+
+    It stands in measurements.json: latencies differ from run to run and are outside the promise of
+    equal bytes.
+    """
+
+    variant: str = Field(description="The variant.")
+    verdict: VerdictWord | None = Field(description="Its verdict; null for dense.")
+    sparsity: Fraction | None = Field(
+        description="Share of the weights that are zero; null where it is unknown."
+    )
+    bits: Count | None = Field(description="Bits of a weight; null where they are unknown.")
+    top1: Quantity = Field(description="Accuracy of its population.")
+    worst: WorstRate | None = Field(
+        description="Its most affected group; null where no change can be estimated."
+    )
+    costs: dict[str, Any] | None = Field(
+        description="Size and latency of one member; null where they were not measured."
+    )
+
+
+class LayerFlips(Part):
+    """One layer, compressed alone and together with those before it in the list."""
+
+    layer: str = Field(description="Its name in the network.")
+    sparsity: Fraction | None = Field(
+        description="Share of its weights that pruning set to zero, mean over the members; null "
+        "for int8."
+    )
+    alone: Quantity = Field(description="Share of labels that change if it alone is compressed.")
+    together: Quantity = Field(
+        description="The same if the layers before it in the list are compressed too."
+    )
+
+
+class VariantLayers(Part):
+    """The layers of one variant, those that change most labels first."""
+
+    compared: str = Field(description="What was compared with what, as a sentence.")
+    layers: tuple[LayerFlips, ...] = Field(description="The layers.")
+
+
+class VariantsLayers(Part):
+    """The layers of every variant that failed."""
+
+    version: Literal[1] = Field(description="Version of this format.")
+    variants: dict[str, VariantLayers] = Field(description="By variant.")
+
+
+def read_layers(path: Path) -> VariantsLayers:
+    """Read layers.json.
+
+    Raises:
+        DataError: It is not there, or holds something else.
+    """
+    return read_part(path, VariantsLayers)
 
 
 @dataclass(frozen=True)

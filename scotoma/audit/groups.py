@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from scotoma.audit.base import Count, Fraction, Part, Quantity, Spread
+from scotoma.answers.note import AdmissionNote
+from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Real, Spread
 
 RATE_NAMES = {  # what readers call them
     "error": "error",
@@ -102,3 +103,222 @@ class Gap(MeasuredGap):
         description="p adjusted by Holm over all gaps of the audit; null where it was not tested: "
         "fewer than 10 effective events are too few to show harm."
     )
+
+
+class MetricGuide(Part):
+    """A metric in words."""
+
+    name: str = Field(description="Its short name, as in the rows.")
+    title: str = Field(description="Its full name.")
+    question: str = Field(description="What it answers.")
+    formula: str = Field(
+        description="How it is computed; a is the advantaged, d the disadvantaged facet."
+    )
+    neutral: Real = Field(description="The value that means \u201cno bias\u201d.")
+    sign: str = Field(description="What the two sides of the neutral value mean.")
+    stage: Literal["pre-training", "post-training"] = Field(
+        description="Whether it describes the data or the predictions."
+    )
+
+
+class OutcomeQuestion(Part):
+    """A question in plain words, and the metrics that answer it."""
+
+    key: str = Field(description="One word for it.")
+    question: str = Field(description="The question.")
+    start: str = Field(description="The metric to look at first.")
+    why: str = Field(description="Why that one.")
+    metrics: tuple[MetricGuide, ...] = Field(description="All metrics that answer it.")
+
+
+class LabelMetric(Part):
+    """A metric of the labels, which compression does not change, for one pair of facets."""
+
+    split: Literal["training", "test"] = Field(
+        description="Whose labels: of the examples that the models were trained on, which the "
+        "pre-training metrics are about, or of the test examples."
+    )
+    attribute: str = Field(description="The attribute.")
+    disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
+    advantaged: str = Field(description="Key of facet a, or `the rest`.")
+    metric: str = Field(description="Short name of the metric.")
+    value: Quantity = Field(description="The metric.")
+
+
+class ModelMetric(Part):
+    """A metric of the predictions for one pair of facets, dense beside compressed."""
+
+    attribute: str = Field(description="The attribute.")
+    disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
+    advantaged: str = Field(description="Key of facet a, or `the rest`.")
+    metric: str = Field(description="Short name of the metric.")
+    dense: Quantity = Field(description="The metric of the dense members.")
+    compressed: Quantity = Field(description="The metric of the compressed members.")
+    change: Quantity = Field(description="compressed - dense, with an interval of its own.")
+
+
+class MemberMetric(Part):
+    """A metric of every member of a variant, for one pair of facets."""
+
+    attribute: str = Field(description="The attribute.")
+    disadvantaged: str = Field(description="Key of facet d, or `the rest`.")
+    advantaged: str = Field(description="Key of facet a, or `the rest`.")
+    metric: str = Field(description="Short name of the metric.")
+    values: tuple[Number | None, ...] = Field(
+        description="Of each member; null where it is undefined."
+    )
+    se: tuple[Number | None, ...] = Field(
+        description="Standard error of each value over examples, of DI that of its logarithm. "
+        "Examples of a cluster count as one that stands for all of them, which is cautious."
+    )
+
+
+class SelectionRow(Part):
+    """How often a variant selects one group, beside the group of the attribute selected most."""
+
+    attribute: str = Field(description="The attribute, or those of an intersection.")
+    group: str = Field(description="Key of the group.")
+    n: Count = Field(description="Its test examples.")
+    share: Fraction = Field(description="Of the examples whose group is known.")
+    selected: Real = Field(description="Its examples that are selected, mean over the models.")
+    rate: Quantity = Field(description="Selection rate, a fraction.")
+    ratio: Quantity | None = Field(
+        description="Rate over that of the group selected most; null for groups under 2% of the "
+        "examples, and where nobody is selected. The interval treats that group as chosen "
+        "beforehand."
+    )
+    standing: Literal["highest", "kept", "below", "too small", "no selection"] = Field(
+        description="`highest` for the group selected most, `kept` or `below` four fifths of it."
+    )
+    certain: Flag = Field(
+        description="Whether the whole interval of the ratio lies on that side of four fifths."
+    )
+
+
+class Outcomes(Part):
+    """Clarify's 21 metrics: who gets the favourable outcome, of two facets of an attribute.
+
+    Facet a is the advantaged, d the disadvantaged. If the configuration names the advantaged value,
+    d is all others. If not, of two values the one that is rarer among the training examples (where
+    there are none, among the test examples) is d, and of more each in turn, against the rest.
+    Strata are the values of all other attributes together. A metric that cannot be computed says
+    what it needs: without `label.positive` there is no favourable outcome, and FT needs columns of
+    numbers, which `clarify.features` names.
+    [Measuring](measuring.md#the-21-metrics-of-clarify) says what each one asks.
+    """
+
+    questions: tuple[OutcomeQuestion, ...] = Field(
+        description="The metrics by the question that they answer, and the one to start with."
+    )
+    data: tuple[LabelMetric, ...] = Field(
+        description="Metrics of the labels, first of the training examples, then of the test "
+        "examples; empty without labels."
+    )
+    variants: dict[str, tuple[ModelMetric, ...]] = Field(
+        description="Metrics of the predictions, by compressed variant; without labels those that "
+        "need none."
+    )
+    members: dict[str, tuple[MemberMetric, ...]] = Field(
+        default_factory=dict,
+        description="Metrics of every member, by variant, dense too: those that are defined.",
+    )
+    selection: dict[str, tuple[SelectionRow, ...]] = Field(
+        default_factory=dict,
+        description="The four-fifths rule, by variant, dense too: selection rates of the groups of "
+        "each attribute. It needs a favourable class, and no label.",
+    )
+
+
+class MeanOfVariant(Part):
+    """The mean score of a population."""
+
+    mean: Quantity = Field(description="Over all examples and members, in the unit of the score.")
+    members: tuple[Number, ...] = Field(
+        min_length=1, description="Mean of every member, in the order of their names."
+    )
+
+
+class ScoreChange(Part):
+    """What compression does to the mean score of one group."""
+
+    group: str = Field(description="Key of the group; `all` for all examples.")
+    dense: Quantity = Field(description="Mean of the dense models.")
+    compressed: Quantity = Field(description="Mean of the compressed models.")
+    absolute: Quantity = Field(description="compressed - dense, in the unit of the score.")
+    worse: Quantity = Field(
+        description="The same, positive where the mean gets worse: `absolute` where lower is "
+        "better, else -`absolute`."
+    )
+    relative: Quantity = Field(
+        description="How much worse, per cent: 100 (compressed / dense - 1) where lower is better, "
+        "100 (dense / compressed - 1) where higher is. Null unless both means are above 0."
+    )
+    absolute_variance: Spread = Field(description="Variance of `absolute`.")
+    relative_variance: Spread = Field(description="Variance of log(compressed / dense).")
+    p_adjusted: Fraction | None = Field(
+        description="Two-sided p-value of \u201cnothing changed\u201d, adjusted by Holm over the "
+        "groups of the variant; null without an interval."
+    )
+
+
+class QuantileRow(Part):
+    """What compression does to one quantile of the scores of one group."""
+
+    group: str = Field(description="Key of the group; `all` for all examples.")
+    share: Fraction = Field(description="Which quantile: 0.5 for the median.")
+    dense: Quantity = Field(description="The quantile over the examples and the dense models.")
+    compressed: Quantity = Field(description="The same over the compressed models.")
+    absolute: Quantity = Field(description="compressed - dense, in the unit of the score.")
+
+
+class ChangedScore(Part):
+    """An example whose mean score gets much worse."""
+
+    example_id: str = Field(description="Id of the example.")
+    dense: Number = Field(description="Mean over the dense models.")
+    compressed: Number = Field(description="Mean over the compressed models.")
+    attributes: dict[str, str] = Field(description="Attribute to value.")
+
+
+class ScoredMeans(Part):
+    """Means and quantiles of every group."""
+
+    variants: dict[str, MeanOfVariant] = Field(description="By variant, dense too.")
+    means: dict[str, tuple[ScoreChange, ...]] = Field(
+        description="Mean of every group, by compressed variant; all examples first."
+    )
+    quantiles: dict[str, tuple[QuantileRow, ...]] = Field(
+        description="Quantiles of every group, by compressed variant."
+    )
+
+
+class ScoredSection(ScoredMeans):
+    """What the step `bias` leaves of an audit of scores."""
+
+    admission: tuple[AdmissionNote, ...] = Field(
+        (), description="How the scores were read, and whether they are better than guessing."
+    )
+    answers: dict[str, str] = Field(
+        default_factory=dict, description="SHA-256 of the scores of each variant."
+    )
+
+
+class ScoreReport(ScoredMeans):
+    """Where each example has a score of each model: means, quantiles, examples that get worse."""
+
+    name: str = Field(description="What the score is called.")
+    unit: str = Field(description="What it is measured in; empty for nothing.")
+    lower_is_better: Flag = Field(description="Whether a lower score is the better one.")
+    examples: dict[str, tuple[ChangedScore, ...]] = Field(
+        description="The examples whose score gets worse most, by compressed variant; "
+        "divergence.parquet has all."
+    )
+    shown: Count = Field(description="How many examples are listed at most.")
+
+    @model_validator(mode="after")
+    def _parts_name_the_same_variants(self) -> Self:
+        names = sorted(self.means)
+        for part, rows in (("quantiles", self.quantiles), ("examples", self.examples)):
+            if sorted(rows) != names:
+                raise ValueError(f"scores.{part} must hold {', '.join(names)}, got {sorted(rows)}")
+        return self

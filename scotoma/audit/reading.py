@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -11,8 +13,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from scotoma.audit.document import VERSION, Audit
 from scotoma.audit.gate import GATE_VERSION, GateFile, GateResult
-from scotoma.errors import DataError
-from scotoma.printable import printable
+from scotoma.config.gate import GateRules
+from scotoma.config.model import Config
+from scotoma.errors import ConfigError, DataError
+from scotoma.printable import ONE_OF_THEM, nearest, printable, quoted
 from scotoma.storage.files import open_regular, written
 
 LIMIT_BYTES = 1 << 30
@@ -229,3 +233,79 @@ def _quoted(value: Any) -> str:
     except (TypeError, ValueError):
         text = str(type(value).__name__)
     return printable(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
+
+
+SCHEMAS: dict[str, tuple[type[BaseModel], str]] = {
+    "config": (Config, "Scotoma: configuration of an audit"),
+    "gate": (GateRules, "Scotoma: rules of a gate"),
+    "audit": (Audit, "Scotoma: audit.json"),
+    "verdict": (GateFile, "Scotoma: gate.json"),
+}
+
+
+def file_schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema of one kind of file.
+
+    Args:
+        kind: `config`, `gate` (its rules), `audit` or `verdict`.
+
+    Returns:
+        A schema of draft 2020-12. It knows keys, types and ranges; what holds between keys is
+        checked when the file is read.
+
+    Raises:
+        ConfigError: Another kind.
+
+    >>> file_schema("audit")["properties"]["seed"]["description"]
+    'Seed of the audit.'
+    """
+    if kind not in SCHEMAS:
+        *known, last = SCHEMAS
+        raise ConfigError(
+            f"schema must be {', '.join(known)} or {last}, got {quoted(kind)}"
+            f"{nearest(kind, SCHEMAS, ONE_OF_THEM)}"
+        )
+    model, title = SCHEMAS[kind]
+    content = model.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | content | {"title": title}
+
+
+@dataclass(frozen=True)
+class LoggedAudit:
+    """One audit of a project.
+
+    Attributes:
+        at: When it was logged, UTC.
+        state: `finished`, `failed` or `skipped`.
+        run: Id of the run that stands for it.
+        reason: Why it has no result, as a sentence; else empty.
+        audit: Its audit.json; None where this version reads none.
+        gate: Its gate.json, likewise.
+        page: Address of that run's page; empty where no server serves it.
+        report: Address of the report; empty where there is none.
+        data_date: Day or month that its data are from, YYYY-MM-DD or YYYY-MM; else empty.
+    """
+
+    at: datetime.datetime
+    state: str
+    run: str
+    reason: str = ""
+    audit: Audit | None = None
+    gate: GateFile | None = None
+    page: str = ""
+    report: str = ""
+    data_date: str = ""
+
+    def with_files(self, audit: bytes, gate: bytes) -> LoggedAudit:
+        """Read the files of a finished audit; `reason` says why one of them cannot be read.
+
+        Args:
+            audit: Content of its audit.json.
+            gate: Content of its gate.json.
+        """
+        try:
+            return replace(
+                self, audit=parse_audit(audit, "audit.json"), gate=parse_gate(gate, "gate.json")
+            )
+        except DataError as error:
+            return replace(self, reason=str(error))

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from scotoma.audit.base import Quantity
 from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
-from scotoma.audit.groups import RATE_NAMES, Gap, RateChange
-from scotoma.audit.scores import ScoreChange
+from scotoma.audit.groups import RATE_NAMES, Gap, RateChange, ScoreChange
 
 MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from scotoma.bias.counting import counts, tally
 from scotoma.bias.gaps import gap
-from scotoma.bias.results import GroupChange, GroupGap, GroupRate
 from scotoma.bias.subgroup import (
+    GroupChange,
+    GroupGap,
+    GroupRate,
     amplification,
     group_changes,
     rates,

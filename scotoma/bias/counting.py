@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.bootstrap import weigh
+from scotoma.bias.formulas import weigh
 from scotoma.errors import DataError
 from scotoma.numbers import Tally, Words
 from scotoma.numbers.inputs import (

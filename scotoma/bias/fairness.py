@@ -15,11 +15,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.bootstrap import example_draws, weigh
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.cells import FACETS
 from scotoma.bias.counting import group_masks
-from scotoma.bias.formulas import DENOMINATORS, FORMULAS, ClassConfusion, GroupWeights
+from scotoma.bias.formulas import (
+    DENOMINATORS,
+    FORMULAS,
+    ClassConfusion,
+    GroupWeights,
+    example_draws,
+    weigh,
+)
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate, check_level, few_runs, undefined
 from scotoma.numbers.inputs import (

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.counting import RateMetric, at_risk, check_names, metrics
-from scotoma.bias.results import GroupGap
+from scotoma.bias.subgroup import GroupGap
 from scotoma.errors import DataError
 from scotoma.numbers import COMPRESSED, DENSE, Number, Units, check_level
 from scotoma.numbers.inputs import Flags, booleans, populations, true_labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from scotoma.audit.findings import Findings
-from scotoma.audit.outcomes import OutcomeQuestion
+from scotoma.audit.groups import OutcomeQuestion
 from scotoma.bias.four_fifths import STANDINGS
 from scotoma.document import Cell, Column, Facts, Section, Table
 from scotoma.document.cells import is_ranged

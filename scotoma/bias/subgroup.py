@@ -3,16 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.counting import RateMetric, check_names, metrics, tally, words_of
-from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.errors import DataError
-from scotoma.numbers import ChangeEvidence, RateEvidence, Tally, check_level
+from scotoma.numbers import ChangeEvidence, Estimate, RateEvidence, Tally, Variance, check_level
 from scotoma.numbers.inputs import array, populations
+
+
+@dataclass(frozen=True)
+class GroupRate:
+    """One rate of one group.
+
+    Attributes:
+        group: Name of the group.
+        metric: `error`, `fpr` or `fnr`.
+        class_id: The class against the rest; None for the error and for the positive class.
+        rate: Mean over the members, a fraction.
+    """
+
+    group: str
+    metric: str
+    class_id: int | None
+    rate: Estimate
+
+
+@dataclass(frozen=True)
+class GroupChange:
+    """What compression does to one rate of one group.
+
+    Attributes:
+        group: Name of the group.
+        metric: `error`, `fpr` or `fnr`.
+        class_id: The class against the rest; None for the error and for the positive class.
+        dense: The rate of the dense population, a fraction.
+        compressed: The rate of the compressed population, a fraction.
+        relative: 100 (compressed / dense - 1), in per cent; its interval is on the log scale.
+        absolute: compressed - dense, a fraction.
+        relative_variance: Variance of log(compressed / dense) and its parts.
+        absolute_variance: Variance of the difference and its parts.
+    """
+
+    group: str
+    metric: str
+    class_id: int | None
+    dense: Estimate
+    compressed: Estimate
+    relative: Estimate
+    absolute: Estimate
+    relative_variance: Variance
+    absolute_variance: Variance
+
+    @property
+    def events(self) -> float:
+        """Effective events of the change: the smaller of dense and compressed."""
+        return self.absolute.events
+
+
+@dataclass(frozen=True)
+class GroupGap:
+    """How much more one rate rose in group b than in group a.
+
+    Attributes:
+        group_a: Name of the group compared with.
+        group_b: Name of the group in question.
+        metric: `error`, `fpr` or `fnr`.
+        rise_a: compressed - dense in group a, a fraction.
+        rise_b: compressed - dense in group b, a fraction.
+        gap: rise_b - rise_a, with the covariance of the two groups in its interval.
+    """
+
+    group_a: str
+    group_b: str
+    metric: str
+    rise_a: Estimate
+    rise_b: Estimate
+    gap: Estimate
+
 
 SELECTED = RateMetric("selected", None, "selection", "examples")
 SELECTIONS = np.s_[:, [1]]  # false positives, where all labels are negative

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.flips import flip_ledger
+from scotoma.divergence.agreement import flip_ledger
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Labels
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scotoma.audit.findings import Findings
-from scotoma.audit.frontier import FrontierRow
+from scotoma.audit.findings import Findings, FrontierRow
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.document import Cell, Chart, Column, Interval, Noted, Section, Table
 from scotoma.numbers import FEW_RUNS

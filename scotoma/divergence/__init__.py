@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from scotoma.divergence.distances import ByDistance, GroupByDistance, by_distance
-from scotoma.divergence.flips import LedgerRow, flip_ledger
-from scotoma.divergence.floor import VOTES, CieExcess, excess
-from scotoma.divergence.ranking import (
+from scotoma.divergence.agreement import LedgerRow, flip_ledger
+from scotoma.divergence.distances import (
+    ByDistance,
+    GroupByDistance,
     Threshold,
+    by_distance,
     percentile_weights,
     subset_weights,
     threshold,
 )
+from scotoma.divergence.floor import VOTES, CieExcess, excess
 from scotoma.divergence.scoring import CieCount, DivergenceScores, score
 from scotoma.divergence.tables import (
     AccuracyRow,

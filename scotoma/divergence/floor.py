@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.agreement import agreement
-from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, weighted_rate
+from scotoma.divergence.agreement import GIVEN_POPULATIONS, agreement, weighted_rate
 from scotoma.divergence.scoring import CieCount, score
 from scotoma.numbers import (
     COMPRESSED,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from scotoma.answers.group_keys import group_key
 from scotoma.audit import Audit
 from scotoma.audit.document import AuditedVariant, GalleryCard, GalleryPair
-from scotoma.audit.findings import Findings
+from scotoma.audit.findings import Findings, VariantLayers
 from scotoma.divergence.section import beyond_noise
 from scotoma.document import (
     Album,
@@ -16,12 +16,14 @@ from scotoma.document import (
     Column,
     Document,
     ExamplePair,
+    Facts,
     Filter,
     Pictures,
     Section,
     Table,
     show,
 )
+from scotoma.numbers import FEW_RUNS
 from scotoma.predictions.reruns import example_of_row
 
 Gallery = Mapping[str, Sequence[GalleryPair]]
@@ -335,3 +337,135 @@ def _cut(text: str) -> str:
     """
     more = len(text) - LONGEST
     return text if more <= 0 else f"{text[:LONGEST]}… ({more:,} more characters)"
+
+
+MOST_ROWS = 12
+
+
+def parity_section(findings: Findings) -> Section | None:
+    """Predictions on which each exported file and its network differ; None without exports."""
+    audit = findings.audit
+    compared = [
+        (variant.name, audit.parity[variant.name])
+        for variant in audit.variants
+        if variant.name in audit.parity
+    ]
+    if not compared:
+        return None
+    rows: list[dict[str, Cell]] = []
+    for place, group in enumerate(compared[0][1].groups):
+        cells: dict[str, Cell] = {"group": findings.name(group.group), "n": group.n}
+        rows.append(cells | {name: exported.groups[place] for name, exported in compared})
+    return Section(
+        "parity",
+        "Exported models",
+        [
+            "The first member of each exported variant runs in ONNX Runtime and its network in "
+            "PyTorch, on every test example.",
+        ],
+        [
+            Table(
+                "parity",
+                "Predictions on which the exported file and the network differ",
+                (
+                    Column("group", "Group"),
+                    Column("n", "n", "count"),
+                    *(
+                        Column(
+                            name,
+                            f"{name}, same weights"
+                            if name == exported.network
+                            else f"{name} against {exported.network}",
+                            "rate",
+                        )
+                        for name, exported in compared
+                    ),
+                ),
+                rows,
+                "With the same weights a difference comes from the export alone, otherwise from "
+                "compression too. Intervals: this model on another test set.",
+                known=("this model, another test set",),
+                most=MOST_ROWS,
+            )
+        ],
+        folded=True,
+        about="does the file predict what the network predicts",
+    )
+
+
+MOST_LAYERS = 12  # of a variant, on the page
+
+
+def layers_section(findings: Findings) -> Section | None:
+    """The layers of every variant that fails; None where none does, or nothing was measured."""
+    verdicts = {} if findings.gate is None else {v.name: v.verdict for v in findings.gate.variants}
+    failed = [
+        (variant.name, findings.beside.layers[variant.name])
+        for variant in findings.audit.compressed
+        if variant.name in findings.beside.layers and verdicts.get(variant.name) == "FAIL"
+    ]
+    if not failed:
+        return None
+    failed.sort(key=lambda pair: pair[0] != findings.focus)
+    table = _layers_table(findings, failed)
+    return Section(
+        "layers",
+        "Which layer did it",
+        [
+            "Layers are compressed one at a time, and then one after the other, the one that "
+            "changes most labels first.",
+            "What a layer changes alone need not add up: layers can undo each other"
+            "\N{RIGHT SINGLE QUOTATION MARK}s errors, or share a tensor.",
+        ],
+        [
+            *([table] if table.rows else []),
+            Facts([(name, compared.compared) for name, compared in failed]),
+        ],
+        folded=True,
+        about="labels that each layer changes",
+        link="Which layer",
+    )
+
+
+def _layers_table(findings: Findings, failed: list[tuple[str, VariantLayers]]) -> Table:
+    rows: list[dict[str, Cell]] = [
+        {
+            "variant": name,
+            "layer": row.layer,
+            "zero": row.sparsity,
+            "n": row.alone.n,
+            "members": row.alone.members,
+            "alone": row.alone,
+            "together": row.together,
+        }
+        for name, compared in failed
+        for row in compared.layers
+    ]
+    pruned = any(row["zero"] is not None for row in rows)
+    clustered = findings.audit.examples.clusters != findings.audit.examples.test
+    unit = "n: clusters of test examples." if clustered else "n: test examples."
+    few = dict.fromkeys(
+        note
+        for _, compared in failed
+        for row in compared.layers
+        for note in row.alone.note.split("; ")
+        if note in FEW_RUNS
+    )
+    return Table(
+        "layers",
+        "Labels that each layer changes",
+        (
+            Column("variant", "Variant"),
+            Column("layer", "Layer"),
+            *([Column("zero", "Weights that are zero", "rate")] if pruned else []),
+            Column("n", "n", "count"),
+            Column("members", "Members", "count"),
+            Column("alone", "Alone", "rate"),
+            Column("together", "With the layers above", "rate"),
+        ),
+        rows,
+        " ".join([unit, *(f"{note[:1].upper()}{note[1:]}." for note in few)]),
+        stub=2,
+        known=FEW_RUNS,
+        most=MOST_LAYERS,
+    )

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, weighted_rate
-from scotoma.divergence.ranking import percentile_weights, threshold
+from scotoma.divergence.agreement import GIVEN_POPULATIONS, weighted_rate
+from scotoma.divergence.distances import percentile_weights, threshold
 from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate, Units, undefined

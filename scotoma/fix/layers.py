@@ -16,7 +16,7 @@ import numpy as np
 from scotoma import progress
 from scotoma.audit import GateResult, write_part
 from scotoma.audit.base import Quantity
-from scotoma.audit.layers import LayerFlips, VariantLayers, VariantsLayers
+from scotoma.audit.findings import LayerFlips, VariantLayers, VariantsLayers
 from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.divergence.tables import flip_rate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
-from scotoma.audit.scores import QuantileRow, ScoreChange, ScoreReport
+from scotoma.audit.groups import QuantileRow, ScoreChange, ScoreReport
 from scotoma.audit.worst_change import worst_mean
 from scotoma.document import Cell, Column, Noted, Section, Table, Unit, show
 from scotoma.numbers import FEW_RUNS

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from scotoma.audit import Quantity
-from scotoma.audit.outcomes import LabelMetric, ModelMetric
+from scotoma.audit.groups import LabelMetric, ModelMetric
 from scotoma.bias.clarify import METRICS
 from scotoma.document import Section, show
 from scotoma.papers.table import paper_table, printed, specification

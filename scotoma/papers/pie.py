@@ -10,7 +10,7 @@ from scotoma.audit import Quantity
 from scotoma.audit.base import At
 from scotoma.audit.document import DENSE
 from scotoma.audit.robustness import ALL_KINDS
-from scotoma.divergence.cluster_rates import weighted_rate
+from scotoma.divergence.agreement import weighted_rate
 from scotoma.document import Section, complement
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact

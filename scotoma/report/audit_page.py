@@ -10,9 +10,7 @@ from scotoma.audit.worst_change import MEANING
 from scotoma.bias.section import clarify_section, unanswered_section
 from scotoma.costs.section import frontier_section
 from scotoma.detection.section import precision_section
-from scotoma.divergence.gallery_section import gallery_section
-from scotoma.divergence.layers_section import layers_section
-from scotoma.divergence.parity_section import parity_section
+from scotoma.divergence.gallery_section import gallery_section, layers_section, parity_section
 from scotoma.divergence.section import flips_section, topline_section
 from scotoma.document import Column, Document, Facts, Section, Table, Verbatim, show
 from scotoma.document.html import html_page

@@ -13,13 +13,11 @@ from scotoma.errors import DataError
 from scotoma.numbers import Units
 from scotoma.numbers.inputs import Array, Floats
 from scotoma.predictions import Predictions
-from scotoma.robustness.confidence import Familiarity
-from scotoma.robustness.files import clean_energies_file, corrupted_file, set_file
+from scotoma.robustness.confidence import Familiarity, SetAnswers, TwoSets
+from scotoma.robustness.losses import RightAnswers
 from scotoma.robustness.measure import Seen
-from scotoma.robustness.other_sets import SetAnswers, TwoSets
-from scotoma.robustness.plan import RobustnessPlan
+from scotoma.robustness.plan import RobustnessPlan, clean_energies_file, corrupted_file, set_file
 from scotoma.robustness.predict import read_checkpoints
-from scotoma.robustness.right_answers import RightAnswers
 from scotoma.run import Run
 
 Populations = Mapping[str, Array]

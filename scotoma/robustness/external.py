@@ -21,8 +21,7 @@ from scotoma.predictions.patterns import files_of_tables
 from scotoma.predictions.reruns import example_of_row
 from scotoma.predictions.tables import PredictionTable, models_by_variant, read_columns
 from scotoma.printable import nearest, printable
-from scotoma.robustness.files import corrupted_file
-from scotoma.robustness.plan import CorruptedCondition
+from scotoma.robustness.plan import CorruptedCondition, corrupted_file
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
 from scotoma.sources.answers import reruns_an_example, supplied_reruns

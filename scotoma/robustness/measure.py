@@ -19,9 +19,11 @@ from scotoma.document.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate, Number, Units, Variance, undefined
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.published import load
-from scotoma.robustness.confidence import Familiarity, confidence_rows
+from scotoma.robustness.confidence import Familiarity, SetAnswers, confidence_rows
 from scotoma.robustness.losses import (
+    ACCURACY,
     SCALES,
+    RightAnswers,
     amplified_loss,
     group_contrast,
     group_tests,
@@ -30,9 +32,7 @@ from scotoma.robustness.losses import (
     relative_robustness,
     variance_of_draws,
 )
-from scotoma.robustness.other_sets import SetAnswers
 from scotoma.robustness.plan import RobustnessPlan
-from scotoma.robustness.right_answers import ACCURACY, RightAnswers
 
 HALVES = 4  # dense members from which one half is compared with the other
 NO_INTERVAL = "a p-value has no interval"

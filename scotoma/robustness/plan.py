@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,11 @@ from scotoma.errors import ConfigError
 from scotoma.numbers import COMPRESSED, DENSE
 from scotoma.numbers.inputs import Codes
 from scotoma.printable import nearest
+from scotoma.run import Run
+
+if TYPE_CHECKING:
+    from scotoma.config.robustness import OtherTestSet
+
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 HALVED = 4  # models from which one half chooses a set and the other is judged on it
@@ -201,3 +207,28 @@ def _refuse_strange_matches(asked: Robustness, variants: list[str]) -> None:
                 f"robustness.matched compares a compressed variant with another one, got {name!r} "
                 f"and {match!r}; name early checkpoints of the dense models as a variant"
             )
+
+
+def checkpoints_file(run: Run) -> Path:
+    """Class ids that dense models on their way predict of the clean pictures."""
+    return run.path("robustness", "checkpoints.parquet")
+
+
+def clean_energies_file(run: Run) -> Path:
+    """Energies of the clean pictures."""
+    return run.path("robustness", "clean.parquet")
+
+
+def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
+    """What every member says under one condition."""
+    return run.path("robustness", f"{condition}.parquet")
+
+
+def strip_file(run: Run) -> Path:
+    """One public picture under every corruption, where members were run on corrupted ones."""
+    return run.path("robustness", "strip.webp")
+
+
+def set_file(run: Run, asked: OtherTestSet) -> Path:
+    """What every member says of another test set."""
+    return run.path("robustness", f"set-{asked.name}.parquet")

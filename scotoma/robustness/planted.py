@@ -11,8 +11,7 @@ from scipy.special import ndtri, stdtrit
 from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.numbers.enough import FEWEST_PICTURES
 from scotoma.numbers.inputs import Flags
-from scotoma.robustness.losses import group_contrast
-from scotoma.robustness.right_answers import RightAnswers
+from scotoma.robustness.losses import RightAnswers, group_contrast
 
 POWER = 0.9
 LEVEL = 0.95  # of all tests together

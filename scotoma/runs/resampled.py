@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.bootstrap import weigh
 from scotoma.bias.fairness import examples_in_groups, fairness_of_cells
-from scotoma.bias.formulas import ClassConfusion
+from scotoma.bias.formulas import ClassConfusion, weigh
 from scotoma.numbers.inputs import Codes, Floats, cluster_ids
 
 DRAWS = 400  # a standard deviation of these is known to 3.5%

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scotoma.audit import Audit
+from scotoma.audit.divergence import SliceRow, SliceSearch
 from scotoma.audit.findings import Findings
-from scotoma.audit.slices import SliceRow, SliceSearch
 from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, Unit, show
 from scotoma.document.cells import factor_of
 from scotoma.numbers import FEW_RUNS

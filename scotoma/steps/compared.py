@@ -18,8 +18,7 @@ from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.audit import GateFile, plain, read_audit, read_gate, write_part
-from scotoma.audit.document import DENSE
-from scotoma.audit.sections import MeasuredDetectors
+from scotoma.audit.document import DENSE, MeasuredDetectors
 from scotoma.commands.asking import Answer
 from scotoma.commands.compare import CompareOptions
 from scotoma.comparison.answers import RIGHT, admitted, are_outcomes

@@ -11,7 +11,7 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
-from scotoma.steps.measures.gallery import gallery_pairs
+from scotoma.steps.measures.gallery import gallery_pairs, parity, parity_inputs
 from scotoma.steps.measures.pairs import (
     PopulationPair,
     measure_inputs,
@@ -19,7 +19,6 @@ from scotoma.steps.measures.pairs import (
     read_predictions,
     read_test_examples,
 )
-from scotoma.steps.measures.parity import parity, parity_inputs
 from scotoma.steps.measures.scored import changed_scores, is_scored
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written

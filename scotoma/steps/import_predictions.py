@@ -14,8 +14,7 @@ from scotoma import progress
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
-from scotoma.audit.document import DENSE
-from scotoma.audit.sections import MeasuredDetectors
+from scotoma.audit.document import DENSE, MeasuredDetectors
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups

@@ -15,8 +15,7 @@ from scotoma.answers.admission import NO_ANSWER, NO_LABEL, is_label
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import NumberedClasses, Pair
 from scotoma.audit import Audit, GateFile, as_text
-from scotoma.audit.document import DENSE
-from scotoma.audit.sections import BiasSection, DivergenceSection, MeasuredDetectors
+from scotoma.audit.document import DENSE, BiasSection, DivergenceSection, MeasuredDetectors
 from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
 from scotoma.config.sections import SliceSettings

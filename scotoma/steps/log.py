@@ -12,7 +12,7 @@ from typing import Any
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, plain, read_audit, read_part
-from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.reading import LoggedAudit
 from scotoma.config.sections import Keep
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import UNLOGGED, NotLogged, ScotomaError

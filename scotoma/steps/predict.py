@@ -40,7 +40,7 @@ from scotoma.run import Run, write_json
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say
 from scotoma.steps.measures.devices import BothDevices
-from scotoma.steps.measures.parity import exported_from, network_predictions
+from scotoma.steps.measures.gallery import exported_from, network_predictions
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
@@ -56,7 +56,7 @@ def predict(run: Run, shard: Shard) -> Iterator[Leaves]:
     graphs = graph_files(run, shard)
     inputs = [*(run.member(name, k) for name, own in members.items() for k in own), *graphs]
     if shard.index == 0:
-        from scotoma.steps.measures.parity import parity_inputs
+        from scotoma.steps.measures.gallery import parity_inputs
 
         outputs += parity_inputs(run)
     every = [p for name, own in members.items() for p in score_files(run, name, own)]

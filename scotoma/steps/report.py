@@ -11,8 +11,7 @@ import polars as pl
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
-from scotoma.audit.findings import People
-from scotoma.audit.layers import read_layers
+from scotoma.audit.findings import People, read_layers
 from scotoma.audit.reviewed import read_reviewed
 from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import read_study
@@ -21,7 +20,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.fix.layers import layers_file, write_layers
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.processes.machine import versions
-from scotoma.robustness.files import strip_file
+from scotoma.robustness.plan import strip_file
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
 from scotoma.steps.inputs import compared_texts

@@ -14,13 +14,13 @@ from scotoma.corruptions import Profile, corrupt
 from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.datasets.parts import part_digest
 from scotoma.extras import needs
-from scotoma.robustness.files import (
+from scotoma.robustness.plan import (
+    RobustnessPlan,
     checkpoints_file,
     clean_energies_file,
     corrupted_file,
     strip_file,
 )
-from scotoma.robustness.plan import RobustnessPlan
 from scotoma.robustness.predict import (
     Bench,
     Suite,

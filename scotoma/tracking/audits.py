@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.reading import LoggedAudit
 from scotoma.errors import DataError
 from scotoma.extras import home_of
 from scotoma.storage.credentials import masked

@@ -16,7 +16,7 @@ from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.base import Part
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
-from scotoma.audit.outcomes import MemberMetric
+from scotoma.audit.groups import MemberMetric
 from scotoma.audit.worst_change import (
     highest_error,
     largest_gap,

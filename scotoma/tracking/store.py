@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from scotoma import storage
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.reading import LoggedAudit
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable

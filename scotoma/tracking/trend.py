@@ -13,7 +13,7 @@ from typing import Any
 from scotoma.audit import Audit, Quantity, plain
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.groups import RATE_NAMES
-from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.reading import LoggedAudit
 from scotoma.audit.worst_change import worst_change
 from scotoma.config import default_config, load_config
 from scotoma.document import (

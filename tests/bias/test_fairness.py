@@ -319,7 +319,7 @@ def test_small_blocks_of_draws_give_the_same_bound(monkeypatch):
         given_ = {"n_classes": 2, "draws": 50, "clusters": clusters}
         whole = upper_bound("SPSF", labels, predicted, groups, **given_)
         with monkeypatch.context() as patch:
-            patch.setattr("scotoma.bias.bootstrap._CHUNK", 100)
+            patch.setattr("scotoma.bias.formulas._CHUNK", 100)
             assert upper_bound("SPSF", labels, predicted, groups, **given_) == whole
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.answers.values import read_values
-from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.reading import LoggedAudit
 from scotoma.config import load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.limits import LIMITS, ReaderLimits

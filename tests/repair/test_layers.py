@@ -15,7 +15,7 @@ from torch.nn.utils import prune
 from torch.utils.flop_counter import FlopCounterMode
 
 from scotoma.audit import GateResult
-from scotoma.audit.layers import VariantLayers, read_layers
+from scotoma.audit.findings import VariantLayers, read_layers
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.fix import layers as compared_layers

@@ -20,7 +20,7 @@ from PIL import Image
 
 from examples import planted_layer
 from scotoma.audit import read_audit, read_gate
-from scotoma.audit.layers import VariantLayers, read_layers
+from scotoma.audit.findings import VariantLayers, read_layers
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import ConfigError, DataError

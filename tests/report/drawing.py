@@ -7,9 +7,7 @@ from typing import Any
 
 from scotoma import report
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.findings import Beside
-from scotoma.audit.frontier import FrontierRow
-from scotoma.audit.layers import VariantLayers
+from scotoma.audit.findings import Beside, FrontierRow, VariantLayers
 from scotoma.document import Document
 from tests.audits import filled, whole
 

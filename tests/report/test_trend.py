@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scotoma.audit.logged import LoggedAudit
+from scotoma.audit.reading import LoggedAudit
 from scotoma.document import Chart, Document
 from scotoma.document.charts import drawings
 from scotoma.document.html import html_page

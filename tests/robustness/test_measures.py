@@ -13,9 +13,10 @@ from scotoma.audit import Quantity
 from scotoma.audit.base import Row, by_address
 from scotoma.audit.robustness import depends_on_scale
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Units, undefined
-from scotoma.robustness.distortion import structural_similarity
 from scotoma.robustness.losses import (
     SCALES,
+    Answered,
+    RightAnswers,
     amplified_loss,
     group_contrast,
     group_tests,
@@ -23,7 +24,7 @@ from scotoma.robustness.losses import (
 )
 from scotoma.robustness.measure import corruption_error, relative_corruption_error
 from scotoma.robustness.planted import planted_robustness
-from scotoma.robustness.right_answers import Answered, RightAnswers
+from scotoma.robustness.predict import structural_similarity
 
 TABLE5, TABLE2 = published.load("pie").table5, published.load("pie").table2
 

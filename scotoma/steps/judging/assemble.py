@@ -8,12 +8,17 @@ import numpy as np
 
 from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
-from scotoma.audit.document import VERSION
-from scotoma.audit.groups import ClassRates, Gap, MeasuredGap
+from scotoma.audit.divergence import SliceSearch
+from scotoma.audit.document import VERSION, BiasSection, DivergenceSection, MeasuredDetectors
+from scotoma.audit.groups import (
+    ChangedScore,
+    ClassRates,
+    Gap,
+    MeasuredGap,
+    ScoredMeans,
+    ScoredSection,
+)
 from scotoma.audit.robustness import RobustnessSection
-from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
-from scotoma.audit.sections import BiasSection, DivergenceSection, MeasuredDetectors
-from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.numbers import FEWEST_RUNS, holm

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.frontier import FrontierRow, WorstRate
+from scotoma.audit.findings import FrontierRow, WorstRate
 from scotoma.audit.worst_change import worst_change
 
 

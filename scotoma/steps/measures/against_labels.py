@@ -21,7 +21,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
 from scotoma.numbers import ChangeEvidence, Number, Units, Words
 from scotoma.predictions import Predictions
-from scotoma.steps.measures.facets import REST, groups_of
+from scotoma.steps.measures.clarify import REST, groups_of
 from scotoma.steps.measures.pairs import PopulationPair
 from scotoma.steps.measures.rates import MOST_CLASS_ROWS, RateTable
 from scotoma.verdict.one_model import one_model_trap

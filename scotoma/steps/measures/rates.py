@@ -15,8 +15,7 @@ from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RateChange
 from scotoma.audit.rows import NUMBERS, SCHEMA, audit_rows, stored_rows
 from scotoma.bias.counting import RateMetric, metrics, words_of
-from scotoma.bias.results import GroupChange
-from scotoma.bias.subgroup import change_list
+from scotoma.bias.subgroup import GroupChange, change_list
 from scotoma.config.gate import GateRules
 from scotoma.config.gate_changes import ChangeRule
 from scotoma.errors import DataError
