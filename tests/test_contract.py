@@ -28,7 +28,7 @@ from scotoma.audit import (
     reading,
 )
 from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.audit.reading import file_schema
+from scotoma.audit.schemas import file_schema
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate
 from scotoma.verdict.evidence import read_estimate

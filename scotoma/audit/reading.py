@@ -13,10 +13,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from scotoma.audit.document import VERSION, Audit
 from scotoma.audit.gate import GATE_VERSION, GateFile, GateResult
-from scotoma.config.gate import GateRules
-from scotoma.config.model import Config
-from scotoma.errors import ConfigError, DataError
-from scotoma.printable import ONE_OF_THEM, nearest, printable, quoted
+from scotoma.errors import DataError
+from scotoma.printable import printable
 from scotoma.storage.files import open_regular, written
 
 LIMIT_BYTES = 1 << 30
@@ -233,41 +231,6 @@ def _quoted(value: Any) -> str:
     except (TypeError, ValueError):
         text = str(type(value).__name__)
     return printable(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
-
-
-SCHEMAS: dict[str, tuple[type[BaseModel], str]] = {
-    "config": (Config, "Scotoma: configuration of an audit"),
-    "gate": (GateRules, "Scotoma: rules of a gate"),
-    "audit": (Audit, "Scotoma: audit.json"),
-    "verdict": (GateFile, "Scotoma: gate.json"),
-}
-
-
-def file_schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema of one kind of file.
-
-    Args:
-        kind: `config`, `gate` (its rules), `audit` or `verdict`.
-
-    Returns:
-        A schema of draft 2020-12. It knows keys, types and ranges; what holds between keys is
-        checked when the file is read.
-
-    Raises:
-        ConfigError: Another kind.
-
-    >>> file_schema("audit")["properties"]["seed"]["description"]
-    'Seed of the audit.'
-    """
-    if kind not in SCHEMAS:
-        *known, last = SCHEMAS
-        raise ConfigError(
-            f"schema must be {', '.join(known)} or {last}, got {quoted(kind)}"
-            f"{nearest(kind, SCHEMAS, ONE_OF_THEM)}"
-        )
-    model, title = SCHEMAS[kind]
-    content = model.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | content | {"title": title}
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def show(options: ShowOptions) -> Answer:
     """
     kind, part = options.kind, options.part
     if kind == "schema":
-        from scotoma.audit.reading import file_schema
+        from scotoma.audit.schemas import file_schema
 
         content = file_schema(part)
         return Answer(json.dumps(content, indent=1, ensure_ascii=False), content)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from scotoma.audit.reading import file_schema
+from scotoma.audit.schemas import file_schema
 from scotoma.config.gate import GateRules, Rule, default_rules, load_rules, parse_rules
 from scotoma.config.gate_changes import ChangeRule
 from scotoma.errors import ConfigError
