@@ -1,0 +1,141 @@
+"""Which gate refuses a release that lost nothing, and which lets a harmed group through?
+
+    python benchmarks/gates.py --releases 300
+
+Draws releases of six tasks of a language model, each item answered several times by the original
+and by the candidate: lossless ones, and ones in which a tenth of the items of every task, one
+group, lose 20 points, or all of their rate where that is less. Four gates judge the same samples:
+
+- a point a task: NVIDIA ModelOpt's `gate_compare`, which refuses where the mean of any task falls
+  by more than one point;
+- recovery: llm-compressor's, which passes where the mean over tasks keeps 95%;
+- 100 samples: a shuffled hundred of all answers, whose mean may fall by 5 points;
+- Scotoma's, on all answers, each task and both groups, with the built-in rules and with a margin.
+
+Rates are shares of releases with 95% intervals (Wilson).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.stats import binomtest
+
+import scotoma
+
+# Items and answers an item, and how able the model is: the mean of a Beta distribution of rates.
+TASKS = {
+    "GPQA": (198, 16, 0.70), "LCR": (100, 16, 0.60), "SciCode": (338, 8, 0.40),
+    "IFBench": (294, 5, 0.60), "HLE": (2158, 1, 0.15), "Tau2": (114, 8, 0.65),
+}  # fmt: skip
+LOSS, GROUP_SHARE = 0.20, 0.10
+SPREAD = 1.5  # a + b of the Beta distribution: most items are nearly always right, or wrong
+MARGINS = (None, 0.05, 0.1)
+
+
+def release(rng: np.random.Generator, *, harmed: bool) -> dict[str, np.ndarray]:
+    """Draw the answers of a release: task, item, group, and whether each model is right."""
+    parts = []
+    for number, (items, answers, able) in enumerate(TASKS.values()):
+        rate = rng.beta(able * SPREAD, (1 - able) * SPREAD, items)
+        group = np.zeros(items, bool)
+        group[rng.permutation(items)[: round(GROUP_SHARE * items)]] = True
+        after = np.where(group & harmed, rate - np.minimum(LOSS, rate), rate)
+        repeated = [np.repeat(values, answers) for values in (np.arange(items), group, rate, after)]
+        item, member, before, after = repeated
+        parts.append(
+            {
+                "task": np.full(len(item), number),
+                "item": item + 10_000 * number,
+                "group": member,
+                "original": rng.random(len(item)) < before,
+                "candidate": rng.random(len(item)) < after,
+            }
+        )
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def point_a_task(drawn: dict[str, np.ndarray], _: np.random.Generator) -> str:
+    """FAIL where the mean of a task falls by more than a point."""
+    return "FAIL" if any(fall > 0.01 for _, fall in falls(drawn)) else "PASS"
+
+
+def recovery(drawn: dict[str, np.ndarray], _: np.random.Generator) -> str:
+    """FAIL where the mean over tasks keeps less than 95%."""
+    before = np.mean([mean for mean, _ in falls(drawn)])
+    after = np.mean([mean - fall for mean, fall in falls(drawn)])
+    return "FAIL" if after < 0.95 * before else "PASS"
+
+
+def hundred(drawn: dict[str, np.ndarray], rng: np.random.Generator) -> str:
+    """FAIL where a shuffled hundred of answers falls by more than five points."""
+    chosen = rng.permutation(len(drawn["task"]))[:100]
+    fall = drawn["original"][chosen].mean() - drawn["candidate"][chosen].mean()
+    return "FAIL" if fall > 0.05 else "PASS"
+
+
+def falls(drawn: dict[str, np.ndarray]) -> Iterator[tuple[float, float]]:
+    """The mean of each task, and by how much it falls."""
+    for number in range(len(TASKS)):
+        own = drawn["task"] == number
+        before, after = drawn["original"][own].mean(), drawn["candidate"][own].mean()
+        yield float(before), float(before - after)
+
+
+def ours(drawn: dict[str, np.ndarray], margin: float | None) -> tuple[str, bool]:
+    """Scotoma's verdict, and whether a FAIL names the group."""
+    words = np.array(["wrong", "right"])
+    names = np.array(list(TASKS))
+    pair = scotoma.pair(
+        np.full(len(drawn["task"]), "right"), words[drawn["original"].astype(int)],
+        words[drawn["candidate"].astype(int)], clusters=drawn["item"],
+        groups={"task": names[drawn["task"]], "group": np.where(drawn["group"], "own", "rest")},
+    )  # fmt: skip
+    audit = scotoma.judge(pair, margin=margin)
+    named = audit.tests.filter(verdict="FAIL")["group"].to_list()
+    return str(audit.verdict), "group=own" in named
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--releases", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    print(f"{asked.releases} releases of each kind, seed {asked.seed}")
+    print(f"{'gate':34}{'release':10}{'FAIL':>24}{'UNSURE':>8}{'group named':>24}")
+    counts: dict[tuple[str, bool], Counter[str]] = {}
+    for number in range(asked.releases):
+        for harmed in (False, True):
+            rng = np.random.default_rng([asked.seed, number, harmed])
+            drawn = release(rng, harmed=harmed)
+            for name, gate in (
+                ("a point a task", point_a_task), ("recovery of 95%", recovery),
+                ("100 shuffled answers", hundred),
+            ):  # fmt: skip
+                counts.setdefault((name, harmed), Counter())[gate(drawn, rng)] += 1
+            for margin in MARGINS:
+                name = f"Scotoma, {'built-in rules' if margin is None else f'--margin {margin}'}"
+                verdict, named = ours(drawn, margin)
+                counts.setdefault((name, harmed), Counter())[verdict] += 1
+                counts[name, harmed]["named"] += named
+    for (name, harmed), found in sorted(counts.items(), key=lambda one: (one[0][0], one[0][1])):
+        kind = "harmed" if harmed else "lossless"
+        named = share(found["named"], asked.releases) if name.startswith("Scotoma") else "never"
+        print(
+            f"{name:34}{kind:10}{share(found['FAIL'], asked.releases):>24}"
+            f"{found['UNSURE'] / asked.releases:>8.1%}{named:>24}"
+        )
+
+
+def share(count: int, n: int) -> str:
+    """A share with its 95% interval."""
+    low, high = binomtest(count, n).proportion_ci(method="wilson")
+    return f"{count / n:.1%} [{low:.1%}, {high:.1%}]"
+
+
+if __name__ == "__main__":
+    main()
