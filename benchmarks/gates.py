@@ -1,6 +1,6 @@
 """Which gate refuses a release that lost nothing, and which lets a harmed group through?
 
-    python benchmarks/gates.py --releases 300
+    python benchmarks/gates.py --releases 100
 
 Draws releases of six tasks of a language model, each item answered several times by the original
 and by the candidate: lossless ones, and ones in which a tenth of the items of every task, one
@@ -10,7 +10,8 @@ group, lose 20 points, or all of their rate where that is less. Four gates judge
   by more than one point;
 - recovery: llm-compressor's, which passes where the mean over tasks keeps 95%;
 - 100 samples: a shuffled hundred of all answers, whose mean may fall by 5 points;
-- Scotoma's, on all answers, each task and both groups, with the built-in rules and with a margin.
+- Scotoma's: `scotoma compare original candidate --group topic` on the same answers, written as
+  NeMo-Skills writes them, with the built-in rules and with a margin.
 
 Rates are shares of releases with 95% intervals (Wilson).
 """
@@ -18,13 +19,16 @@ Rates are shares of releases with 95% intervals (Wilson).
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import binomtest
-
-import scotoma
 
 # Items and answers an item, and how able the model is: the mean of a Beta distribution of rates.
 TASKS = {
@@ -33,7 +37,7 @@ TASKS = {
 }  # fmt: skip
 LOSS, GROUP_SHARE = 0.20, 0.10
 SPREAD = 1.5  # a + b of the Beta distribution: most items are nearly always right, or wrong
-MARGINS = (None, 0.05, 0.1)
+MARGINS = (None, 0.05)
 
 
 def release(rng: np.random.Generator, *, harmed: bool) -> dict[str, np.ndarray]:
@@ -85,24 +89,44 @@ def falls(drawn: dict[str, np.ndarray]) -> Iterator[tuple[float, float]]:
         yield float(before), float(before - after)
 
 
-def ours(drawn: dict[str, np.ndarray], margin: float | None) -> tuple[str, bool]:
+def write(drawn: dict[str, np.ndarray], folder: Path) -> None:
+    """Write the answers of both models as NeMo-Skills does: a file a task and repeat."""
+    for number, (task, (items, answers, _)) in enumerate(TASKS.items()):
+        own = drawn["task"] == number
+        topics = np.where(drawn["group"][own], "own", "rest").reshape(items, answers)[:, 0]
+        for model in ("original", "candidate"):
+            right = drawn[model][own].reshape(items, answers)
+            (folder / model / task).mkdir(parents=True)
+            for repeat in range(answers):
+                rows = (
+                    {
+                        "problem": f"{task} {i}",
+                        "generation": "",
+                        "symbolic_correct": bool(right[i, repeat]),
+                        "topic": str(topics[i]),
+                    }
+                    for i in range(items)
+                )
+                path = folder / model / task / f"output-rs{repeat}.jsonl"
+                path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def ours(folder: Path, margin: float | None) -> tuple[str, bool]:
     """Scotoma's verdict, and whether a FAIL names the group."""
-    words = np.array(["wrong", "right"])
-    names = np.array(list(TASKS))
-    pair = scotoma.pair(
-        np.full(len(drawn["task"]), "right"), words[drawn["original"].astype(int)],
-        words[drawn["candidate"].astype(int)], clusters=drawn["item"],
-        groups={"task": names[drawn["task"]], "group": np.where(drawn["group"], "own", "rest")},
-    )  # fmt: skip
-    audit = scotoma.judge(pair, margin=margin)
-    named = audit.tests.filter(verdict="FAIL")["group"].to_list()
-    return str(audit.verdict), "group=own" in named
+    models = [str(folder / model) for model in ("original", "candidate")]
+    asked = ["--group", "topic", "--json", "--quiet"]
+    asked += [] if margin is None else ["--margin", str(margin)]
+    command = [sys.executable, "-m", "scotoma", "compare", *models, *asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (gate,) = json.loads(done.stdout)["gate"]["variants"]
+    named = any(one["verdict"] == "FAIL" and one["group"] == "topic=own" for one in gate["tests"])
+    return gate["verdict"], named
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--releases", type=int, default=300)
+    parser.add_argument("--releases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     print(f"{asked.releases} releases of each kind, seed {asked.seed}")
@@ -117,11 +141,13 @@ def main() -> None:
                 ("100 shuffled answers", hundred),
             ):  # fmt: skip
                 counts.setdefault((name, harmed), Counter())[gate(drawn, rng)] += 1
-            for margin in MARGINS:
-                name = f"Scotoma, {'built-in rules' if margin is None else f'--margin {margin}'}"
-                verdict, named = ours(drawn, margin)
-                counts.setdefault((name, harmed), Counter())[verdict] += 1
-                counts[name, harmed]["named"] += named
+            with tempfile.TemporaryDirectory() as folder:
+                write(drawn, Path(folder))
+                for margin in MARGINS:
+                    rules = "built-in rules" if margin is None else f"--margin {margin}"
+                    verdict, named = ours(Path(folder), margin)
+                    counted = counts.setdefault((f"Scotoma, {rules}", harmed), Counter())
+                    counted.update([verdict] + ["named"] * named)
     for (name, harmed), found in sorted(counts.items(), key=lambda one: (one[0][0], one[0][1])):
         kind = "harmed" if harmed else "lossless"
         named = share(found["named"], asked.releases) if name.startswith("Scotoma") else "never"

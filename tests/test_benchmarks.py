@@ -21,6 +21,7 @@ SMALLEST = {
     "flow": "--seeds 2 --steps 5",
     "logs": "--examples 100",
     "false_alarms": "--audits 1 --members 5",
+    "gates": "--releases 1",
     "levels": "--populations 1",
     "mitigation": "--steps 1 --turns 1",
     "paper_scale": "--members 2",

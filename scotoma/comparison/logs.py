@@ -33,7 +33,7 @@ from scotoma.run.mirror import place_here
 
 USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
-    "em", "score",
+    "em", "symbolic_correct", "judge_correct", "prompt_strict", "success", "score",
 )  # fmt: skip
 ACCURACY = ("accuracy", "acc")
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)

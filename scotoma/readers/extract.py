@@ -35,6 +35,8 @@ from scotoma.readers.helm import HELM
 from scotoma.readers.inspect_ai import INSPECT_AI
 from scotoma.readers.lighteval import LIGHTEVAL
 from scotoma.readers.lm_eval import LM_EVAL
+from scotoma.readers.nemo_skills import NEMO_SKILLS
+from scotoma.readers.promptfoo import PROMPTFOO
 from scotoma.readers.record import (
     COLUMNS,
     SCORE,
@@ -49,10 +51,13 @@ from scotoma.readers.record import (
     text_column,
 )
 
-FORMATS = ("lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "timm", "mlflow", "table")
+FORMATS = (
+    "lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "nemo-skills", "promptfoo",
+    "timm", "mlflow", "table",
+)  # fmt: skip
 SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz")
 TABLES = FORMATS[-3:]
-TOOLS = (INSPECT_AI, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER)
+TOOLS = (INSPECT_AI, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER, NEMO_SKILLS, PROMPTFOO)
 SPLIT = re.compile(rb'\s*\{\s*"columns"\s*:\s*\[')
 Plain = str | int | float | bool
 DEEPEST = 8

@@ -28,6 +28,8 @@ from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog,
 from scotoma.readers.tables import is_one_table
 from scotoma.storage.credentials import masked
 
+REPEATED = ("nemo-skills",)  # whose several files of a task are reruns of one model
+
 
 class NoLogError(ConfigError):
     """A place holds no log."""
@@ -281,7 +283,7 @@ def _check_choices(task: str, parts: list[Gathered], *, reruns: bool) -> None:
                 f"{printable(masked(place))} holds logs of {len(own)} models for task "
                 f"{printable(task)} ({printable(masked(', '.join(own)))}); name those of one"
             )
-        if len(here) > 1 and not reruns:
+        if len(here) > 1 and not reruns and here[0].facts["format"] not in REPEATED:
             files = printable(", ".join(part.path.name for part in here))[:300]
             way_out = "name one, or take all as reruns with --reruns"
             if not all(part.succeeded for part in here):

@@ -1,0 +1,68 @@
+"""What do results of promptfoo hold: `promptfoo eval --output results.json`?
+
+Held against files that promptfoo itself wrote. A provider is a model, a test an example.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scotoma.errors import DataError
+from scotoma.printable import printable
+from scotoma.readers.files import json_file, objects, part
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+
+
+def records(path: Path) -> Iterator[Record]:
+    """Read the results, in their order; repeats of a test are reruns."""
+    content = json_file(path)
+    rows = objects(part(content, "results").get("results"))
+    if not rows:
+        raise DataError(
+            f"{printable(path.name)} must hold results.results of promptfoo, and has none; write "
+            "it again with promptfoo eval --output FILE.json"
+        )
+    task = str(part(content, "config").get("description") or "promptfoo")
+    prompts = len({row.get("promptIdx") for row in rows})
+    seen: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        provider, prompt, response = (
+            part(row, name) for name in ("provider", "prompt", "response")
+        )
+        case = part(row, "testCase")
+        asked = row.get("vars") or case.get("vars") or {}
+        model = str(provider.get("label") or provider.get("id") or "")
+        label = str(prompt.get("label") or row.get("promptIdx")) if prompts > 1 else ""
+        test = hash_text(json.dumps([asked, case.get("assert")], sort_keys=True))
+        again = seen[model, label, test] = seen.get((model, label, test), -1) + 1
+        output = response.get("output")
+        text = output if output is None or isinstance(output, str) else json.dumps(output)
+        yield Record(
+            Evaluation(model, task, label),
+            test,
+            {"success": row.get("success"), "score": row.get("score"), **_named(row)},
+            {"vars": asked, "metadata": part(case, "metadata")},
+            rerun=again,
+            content_hash=test,
+            prompt=prompt.get("raw"),
+            text=text,
+            answered=bool(text),
+        )
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    """The scores that assertions were given names for."""
+    return {name: value for name, value in part(row, "namedScores").items() if name != "success"}
+
+
+def about(path: Path, evaluation: Evaluation) -> About:
+    """Nothing: the configuration names both models, and need not agree."""
+    return About({}, {})
+
+
+PROMPTFOO = Format(
+    "promptfoo", records, about, lambda file: b'"evalId"' in file.begins[:200],
+)  # fmt: skip
