@@ -41,8 +41,4 @@ def init(options: InitOptions) -> Answer:
     """
     from scotoma.steps.draft import draft_file
 
-    given = options.model_dump(include={"out", "predictions", "score", "images", "models"})
-    return Answer(**draft_file(
-        options.table, labels=options.label, groups=options.group, predicted=options.predicted,
-        writes=options.form == "text", **given,
-    ))  # fmt: skip
+    return draft_file(options)

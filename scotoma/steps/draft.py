@@ -18,6 +18,8 @@ from scotoma.answers.groups import parse_groups
 from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import read_labels
 from scotoma.answers.values import holds_text
+from scotoma.commands.asking import Answer
+from scotoma.commands.init import InitOptions
 from scotoma.comparison.scores import SCORES
 from scotoma.config import parse_config
 from scotoma.config.label import Label
@@ -43,7 +45,7 @@ from scotoma.sources.drafted import (
 )
 from scotoma.sources.onnx import OnnxSource
 from scotoma.steps.plan import require_sound
-from scotoma.storage.files import written
+from scotoma.storage.files import write_whole
 
 MOST_LABELS = 12  # that are crossed with an attribute in the draft
 MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missing one too
@@ -54,73 +56,37 @@ HEAD = """\
 """
 
 
-def draft_file(
-    place: str,
-    *,
-    out: Path,
-    labels: Sequence[str],
-    groups: Sequence[str],
-    predictions: str | None,
-    images: str | None,
-    predicted: Sequence[str],
-    models: str | None,
-    score: str | None,
-    writes: bool,
-) -> dict[str, Any]:
-    """Draft a configuration, and write it.
-
-    Args:
-        place: CSV, Parquet or .npz, one row per example; a path or `s3://` URI.
-        out: File to write; one that is there is never overwritten.
-        labels: Column of the labels, or columns or patterns of several labels; empty takes one by
-            its name, or asks.
-        groups: Columns whose values are groups; empty takes those whose values can be compared.
-        predictions: Pattern of files of predictions, for `source.kind: predictions`.
-        images: Folder of the images, for `source.kind: image_folder`.
-        predicted: Columns of predictions, or patterns, in the files of `predictions`, else in
-            `table`; empty takes those that hold classes.
-        models: Folder of ONNX models, for `source.kind: onnx`, on `images`.
-        score: What numbers the files hold, for `source.kind: scores`; None where they hold classes.
-        writes: Whether the file is written; else its text is the answer.
-
-    Returns:
-        What the command answers: `document`, `content` and `notes`.
+def draft_file(options: InitOptions) -> Answer:
+    """Draft a configuration, and write it where the answer is not printed.
 
     Raises:
         ConfigError: The file is there, the table does not say enough, or `scotoma audit --plan`
             would refuse what it says.
         DataError: The table cannot be read, or `scotoma audit --plan` would refuse the data.
     """
+    out, place, writes = options.out, options.table, options.form == "text"
     if out.exists() and writes:
         raise ConfigError(f"{out} already exists; choose another --out, or remove it")
-    if predictions is not None and images is not None:
+    if options.predictions is not None and options.images is not None:
         raise ConfigError(
             "init takes either --predictions 'preds/{variant}/{model}.csv' or --images FOLDER, "
             "got both; give one of them"
         )
-    if models is not None and images is None:
+    if options.models is not None and options.images is None:
         raise ConfigError("--models needs the images that they are shown; add --images FOLDER")
-    if predicted and images is not None:
+    if options.predicted and options.images is not None:
         raise ConfigError("--predicted names columns of predictions; leave out --images")
     table = place_here(place)
     frame = read_table(table).frame
     pictures = [one.name for one in frame if one.dtype == pl.Binary and not holds_text(one)]
     frame = frame.drop(pictures)
-    parts = [[one] if one in frame.columns else one.split(",") for one in labels]
+    parts = [[one] if one in frame.columns else one.split(",") for one in options.label]
     named = [name for part in parts for name in part]
     targets: list[str] = []
-    if score is None or score.endswith("_error"):
+    if options.score is None or options.score.endswith("_error"):
         targets = columns(frame, named, "--label") if named else [_label(frame)]
-    if score is None:
-        made = draft(
-            frame, table, labels=targets, groups=groups, predictions=predictions, images=images,
-            predicted=predicted, models=models,
-        )  # fmt: skip
-    else:
-        made = _scores(
-            frame, table, score, labels=targets, groups=groups, predictions=predictions,
-            predicted=predicted, images=images,
-        )  # fmt: skip
+    drafted = _scores if options.score is not None else draft
+    made = drafted(frame, table, options, targets)
     made.values["project"], source = _project(Path(place)), made.values["source"]
     source |= {key: place for key, value in source.items() if value == str(table)}
     require_sound(parse_config(yaml.safe_dump(made.values), str(out)))
@@ -130,16 +96,15 @@ def draft_file(
     )
     text += "".join(f"# {line}\n" for line in made.questions)
     if not writes:
-        return {"document": text, "content": made.values}
-    with written(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        return Answer(text, made.values)
+    write_whole(out, text)
     attributes = [name for name in made.values.get("groups", {}) if name != "intersections"]
     shown = f"label{'s' if len(targets) > 1 else ''} {listed(targets)}"
     shown = shown if targets else "scores without a label"
     notes = [f"{out}: {shown}, groups {listed(attributes) or 'none'}"]
     notes += [f"note    {note}" for note in made.notes]
     notes += [f"look at {line}" for line in made.questions[:1]]
-    return {"document": "", "notes": [*notes, f"next    scotoma audit {out} --plan"]}
+    return Answer("", notes=[*notes, f"next    scotoma audit {out} --plan"])
 
 
 @dataclass(frozen=True)
@@ -165,39 +130,26 @@ def _place_beside(source: dict[str, Any], folder: Path) -> None:
             source[key] = os.path.relpath(path, folder)
 
 
-def draft(
-    frame: pl.DataFrame,
-    table: Path,
-    *,
-    labels: Sequence[str],
-    groups: Sequence[str],
-    predictions: str | None,
-    images: str | None,
-    predicted: Sequence[str] = (),
-    models: str | None = None,
-) -> Draft:
+def draft(frame: pl.DataFrame, table: Path, options: InitOptions, labels: Sequence[str]) -> Draft:
     """The configuration that fits a table.
 
     Args:
         frame: The table.
         table: Where it lies.
+        options: What was asked.
         labels: Column of the labels, or columns of several labels.
-        groups: Columns whose values are groups, as `parse_groups` reads them; empty takes those
-            whose values can be compared.
-        predictions: Pattern of files of predictions; None where the table itself has them.
-        images: Folder of the images, or None.
-        predicted: See `draft_file`.
-        models: Folder of ONNX models that are shown the images, or None.
 
     Raises:
         ConfigError: No column names the examples, splits images into training and test, or holds
             predictions; the models are not laid out by variant; or they have one label.
 
+    >>> from scotoma.commands.init import InitOptions
     >>> frame = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["f", "m"]})
-    >>> draft(frame, Path("t.csv"), labels=["label"], groups=["sex"], predictions="p/*.csv",
-    ...       images=None).values["groups"]
+    >>> asked = InitOptions(table="t.csv", predictions="p/*.csv")
+    >>> draft(frame, Path("t.csv"), asked, ["label"]).values["groups"]
     {'sex': {'column': 'sex'}}
     """
+    images, models, predictions = options.images, options.models, options.predictions
     notes: list[str] = []
     label, several = labels[0], len(labels) > 1
     truth = read_labels(frame[label]).values
@@ -215,11 +167,9 @@ def draft(
         source = _scores_of_labels(frame.drop(labels), table, str(predictions))
         others += ["image", source.get("key", "example_id")]
     elif images is None:
-        source, own = _predictions(frame, table, label, classes, predictions, predicted, notes)
+        source, own, baseline = _predictions(frame, table, label, classes, options, notes)
         others += ["image", *own]
-        if baseline := source.pop("baseline", ""):
-            values["baseline"] = baseline
-            notes.append(f"baseline {quoted(baseline)}: others are compared with it")
+        values |= _compared_with(baseline, notes)
     else:
         kind = "image_folder" if models is None else "onnx"
         source = {"kind": kind, "images": images, "attributes": str(table)}
@@ -232,8 +182,7 @@ def draft(
             )
         source |= {} if key == "image" else {"key": key}
         others.append(key)
-        split = guessed_split(frame, others, trained=models is None)
-        if split:
+        if split := guessed_split(frame, others, trained=models is None):
             source["split"] = split
             tested = (frame[split["column"]].cast(pl.String) == split["test"]).fill_null(False)
             others.append(split["column"])
@@ -257,7 +206,7 @@ def draft(
     elif len(classes) == 2:
         target["positive"] = classes[-1]
     values |= {"source": source, "label": target}
-    _add_groups(values, frame, groups, tested, others, notes)
+    _add_groups(values, frame, options, tested, others, notes)
     questions: tuple[str, ...] = ()
     if models is not None:
         values |= onnx_variants(models)
@@ -271,14 +220,14 @@ def draft(
 def _add_groups(
     values: dict[str, Any],
     frame: pl.DataFrame,
-    groups: Sequence[str],
+    options: InitOptions,
     tested: pl.Series,
     others: Sequence[str],
     notes: list[str],
 ) -> None:
     """Add the groups that are named, else those that columns of few values form."""
-    if groups:
-        rules = parse_groups(groups, frame.columns)
+    if options.group:
+        rules = parse_groups(options.group, frame.columns)
         named = {
             attribute(column(frame, rule.column, "--group")): rule.model_dump(exclude_defaults=True)
             for rule in rules
@@ -296,24 +245,15 @@ def _add_groups(
             values["groups"]["intersections"] = [crossed[:2]]
 
 
-def _scores(
-    frame: pl.DataFrame,
-    table: Path,
-    score: str,
-    *,
-    labels: Sequence[str],
-    groups: Sequence[str],
-    predictions: str | None,
-    predicted: Sequence[str],
-    images: str | None,
-) -> Draft:
+def _scores(frame: pl.DataFrame, table: Path, options: InitOptions, labels: Sequence[str]) -> Draft:
     """The configuration of an audit of scores that fits a table."""
+    score, predictions, predicted = options.score, options.predictions, options.predicted
     if score not in SCORES:
         raise ConfigError(
             f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
             f"{nearest(score, SCORES, ONE_OF_THEM)}"
         )
-    if images is not None or (predictions is None and not predicted):
+    if options.images is not None or (predictions is None and not predicted):
         raise ConfigError(
             "--score needs the numbers of two models; name their files with --predictions "
             "'scores/{variant}/{model}.csv', or their columns with --predicted"
@@ -338,18 +278,30 @@ def _scores(
         baseline = _baseline(predictions or "", guessed_key(frame, images=False))
     own = [*labels, *(names if predictions is None else [])]
     key = guessed_key(frame.drop(own), images=False)
-    source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
+    source |= _ids_in(key)
     if labels:
         source["measure"] = score
         values["label"] = {"column": labels[0]}
     else:
         source["lower_is_better"] = score == "lower"
-    if baseline not in ("", "dense"):
-        values["baseline"] = baseline
-        notes.append(f"baseline {quoted(baseline)}: others are compared with it")
-    others = [*own, *([key] if key else []), "image", *_split_of_table(frame, own, notes)]
-    _add_groups(values, frame, groups, pl.repeat(True, frame.height, eager=True), others, notes)
+    values |= _compared_with(baseline, notes)
+    others = [*own, *filter(None, [key]), "image", *_split_of_table(frame, own, notes)]
+    everyone = pl.repeat(True, frame.height, eager=True)
+    _add_groups(values, frame, options, everyone, others, notes)
     return Draft(values, tuple(notes))
+
+
+def _ids_in(key: str | None) -> dict[str, Any]:
+    """What `source` says of the column of ids: nothing where it has the usual name."""
+    return {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
+
+
+def _compared_with(baseline: str, notes: list[str]) -> dict[str, str]:
+    """What a configuration says of the baseline: nothing where it is unknown, or dense."""
+    if baseline in ("", "dense"):
+        return {}
+    notes.append(f"baseline {quoted(baseline)}: others are compared with it")
+    return {"baseline": baseline}
 
 
 def _predictions(
@@ -357,18 +309,18 @@ def _predictions(
     table: Path,
     label: str,
     classes: Sequence[str],
-    pattern: str | None,
-    predicted: Sequence[str],
+    options: InitOptions,
     notes: list[str],
-) -> tuple[dict[str, Any], list[str]]:
-    """The section `source` of a table with predictions; and its columns that are no attributes."""
+) -> tuple[dict[str, Any], list[str], str]:
+    """The section `source` of a table, its columns that are no attributes, and the baseline."""
+    pattern, predicted = options.predictions, options.predicted
     others = frame.drop(label)
     first = others if pattern is None else file_columns(pattern)
     key = guessed_key(others, images=False)
     variants: dict[str, list[str]] = {}
     column_of: dict[str, str] = {}
     if first is not None and (pattern is None or predicted or "predicted" not in first.columns):
-        own = first.drop([label, *([key] if key else []), "example_id"], strict=False)
+        own = first.drop([label, key or "example_id", "example_id"], strict=False)
         names = prediction_columns(own, classes, predicted, spoken=pattern is None)
         named = pattern is not None and ("{variant}" in pattern or "variant" in first.columns)
         if len(names) == 1 and named:  # a variant a file, or a row an example and variant
@@ -396,13 +348,11 @@ def _predictions(
         )
     source: dict[str, Any] = {"kind": "predictions", "files": pattern or str(table)}
     source |= {"columns": variants} if variants else column_of
-    source |= {"examples": str(table)}
-    source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
+    source |= {"examples": str(table)} | _ids_in(key)
     baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)
-    source |= {"baseline": baseline} if baseline not in ("", "dense") else {}
     left = own_names if pattern is None else []
     left += _split_of_table(frame, [label, *left], notes)
-    return source, [*left, *([key] if key else [])]
+    return source, [*left, *filter(None, [key])], baseline
 
 
 def _split_of_table(frame: pl.DataFrame, others: Sequence[str], notes: list[str]) -> list[str]:
@@ -427,8 +377,7 @@ def _scores_of_labels(others: pl.DataFrame, table: Path, pattern: str) -> dict[s
             f"{quoted(table.name)} has no column that names each example, got "
             f"{listed(others.columns)}; add one, as the predictions have it"
         )
-    source = {"kind": "predictions", "files": pattern, "examples": str(table)}
-    return source | ({} if key == "example_id" else {"key": key})
+    return {"kind": "predictions", "files": pattern, "examples": str(table)} | _ids_in(key)
 
 
 def _has_few_values(frame: pl.DataFrame, entry: Mapping[str, Any]) -> bool:

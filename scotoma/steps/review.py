@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from scotoma.audit import read_audit
@@ -24,19 +23,20 @@ from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.document import Document, Table
 from scotoma.errors import DataError
-from scotoma.numbers.inputs import Labels
+from scotoma.numbers.inputs import Flags, Ints, Labels
 from scotoma.printable import printable
 from scotoma.review.choose import divergence_of
-from scotoma.review.measure import FEWEST, corrected_change, drawn_prefix
+from scotoma.review.measure import FEWEST, GroupErrors, corrected_change, drawn_prefix
 from scotoma.review.section import recounted
 from scotoma.review.verdicts import FILE, Review, last_reviews, open_reviews, read_reviews
-from scotoma.run import Run, checksums, write_json
-from scotoma.run.finished import compressed_variant, open_run
+from scotoma.run import Run, write_json
+from scotoma.run.finished import compressed_variant, open_run, require_files
 from scotoma.slices.hashing import hash_ids
 from scotoma.steps.inputs import compared_texts
 from scotoma.steps.measures.pairs import (
     PopulationPair,
     comparisons,
+    measure_inputs,
     read_predictions,
     read_test_examples,
 )
@@ -44,6 +44,10 @@ from scotoma.steps.report import images_of
 from scotoma.storage.files import file_digest
 
 MOST = 5_000  # changed examples of a variant on the page, by either order
+AS_SCORED = (
+    "example_id", "variant", "label", "dense_modal", "dense_votes", "compressed_modal",
+    "compressed_votes",
+)  # fmt: skip
 SALT = 33  # apart from the lots of other commands
 
 
@@ -101,25 +105,24 @@ def exported_reviews(run: Run, variant: str | None, what: str) -> Table:
     """
     run.fetch(run.path(FILE))
     last = last_reviews(read_reviews(run.path(FILE)))
-    name = compressed_variant(run, variant).name
-    scores, test = _scores(run, name)
-    if what == "labels":
-        own = {"given_label": test.table["label"]} if test.labelled else {}
-        given = test.table.select("example_id").with_columns(**own)
-        table = pl.DataFrame(
-            [(r.example_id, r.verdict, r.label, r.comment, r.by, r.at) for r in last.values()],
-            schema=dict.fromkeys(
-                ("example_id", "verdict", "corrected_label", "comment", "by", "at"), pl.String
-            ),
-            orient="row",
-        ).join(given, on="example_id", how="left", maintain_order="left")
-    else:
-        table = (
-            scores.filter(pl.col("cie") & ~pl.col("example_id").is_in(list(last)))
-            .sort(["taxicab", "lot"], descending=[True, False])
-            .select("example_id", "dense_modal", "compressed_modal", "taxicab")
-        )
-    return Table.of_frame(table)
+    scores, test = _scores(run, compressed_variant(run, variant).name)
+    if what != "labels":
+        table = _most_changed(scores.filter(~pl.col("example_id").is_in(list(last))))
+        shown = table.select("example_id", "dense_modal", "compressed_modal", "taxicab")
+        return Table.of_frame(shown)
+    own = {"label": "given_label"} if test.labelled else {}
+    given = test.table.select("example_id", *own).rename(own)
+    names = ("example_id", "verdict", "label", "comment", "by", "at")
+    table = pl.DataFrame(
+        [[getattr(one, name) for name in names] for one in last.values()],
+        schema=dict.fromkeys(names, pl.String), orient="row",
+    ).rename({"label": "corrected_label"})  # fmt: skip
+    return Table.of_frame(table.join(given, on="example_id", how="left", maintain_order="left"))
+
+
+def _most_changed(scores: pl.DataFrame) -> pl.DataFrame:
+    """The changed examples, the most changed first."""
+    return scores.filter("cie").sort(["taxicab", "lot"], descending=[True, False])
 
 
 def _scores(run: Run, variant: str) -> tuple[pl.DataFrame, AuditedExamples]:
@@ -134,10 +137,10 @@ def _cards(
     run: Run, scores: pl.DataFrame, test: AuditedExamples, variant: str, unchanged: int
 ) -> list[dict[str, Any]]:
     """What the page shows of changed examples, and of a random sample of the others."""
-    changed = scores.filter("cie")
+    changed = _most_changed(scores)
     shown = pl.concat(
         [
-            changed.sort(["taxicab", "lot"], descending=[True, False]).head(MOST),
+            changed.head(MOST),
             changed.sort("lot").head(MOST),
             scores.filter(~pl.col("cie")).sort("lot").head(unchanged),
         ]
@@ -154,25 +157,18 @@ def _cards(
     cards = []
     joined = shown.join(facts, on="example_id", maintain_order="left")
     for place, row in enumerate(joined.iter_rows(named=True)):
+        name = row["example_id"]
         cards.append(
-            {
+            {key: row[key] for key in AS_SCORED}
+            | {
                 "place": place,
-                "example_id": row["example_id"],
-                "variant": variant,
                 "kind": "changed" if row["cie"] else "unchanged",
                 "direction": _direction(row),
-                "label": row["label"],
-                "dense_modal": row["dense_modal"],
-                "dense_votes": row["dense_votes"],
-                "compressed_modal": row["compressed_modal"],
-                "compressed_votes": row["compressed_votes"],
                 "attributes": row["attributes"] or {},
                 "rank": place,
-                "lot": by_lot[row["example_id"]],
+                "lot": by_lot[name],
                 "pictured": pictured,
-                "texts": [
-                    list(one) for one in texts.get((variant, row["example_id"]), ()) if one[1]
-                ],
+                "texts": [list(one) for one in texts.get((variant, name), ()) if one[1]],
             }
         )
     return cards
@@ -188,9 +184,8 @@ def _direction(row: dict[str, Any]) -> str:
     return "became_right" if row["compressed_modal"] == row["label"] else "wrong_either_way"
 
 
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 LEVEL = 0.95
+NUMBERS = GroupErrors.__dataclass_fields__
 
 
 def measure_reviewed(place: str) -> Answer:
@@ -213,11 +208,7 @@ def measure_reviewed(place: str) -> Answer:
             f"{run.path(FILE)} holds no verdicts; make some with scotoma review {place}"
         )
     audit = run.path("audit.json")
-    variants = [one.name for one in run.config.resolved_variants]
-    run.fetch(audit, run.examples, *map(run.predictions, variants))
-    if not audit.exists():
-        raise DataError(f"{place} holds no finished audit; finish it first")
-    checksums.refuse_changed(run.mirror, [audit.name, run.examples.name])
+    require_files(run, audit, *measure_inputs(run))
     examples = read_test_examples(run)
     if not examples.labelled:
         raise DataError(
@@ -262,13 +253,11 @@ def _variant(
             corrected=int((own & reviewed & (corrected != labels) & (corrected >= 0)).sum()),
             ambiguous=int((own & reviewed & (corrected < 0)).sum()),
         )
-    flips = [
+    before, after = (
         _flips(scores.dense_modal, scores.compressed_modal, one, scores.cie & reviewed)
         for one in (labels, corrected)
-    ]
-    reason = " ".join(
-        _too_few(name, counts[name]) for name in counts if _too_few(name, counts[name])
     )
+    reason = " ".join(filter(None, (_too_few(name, own) for name, own in counts.items())))
     rates: list[ReviewedRate] = []
     if not reason:
         groups = examples.partition()
@@ -280,25 +269,21 @@ def _variant(
                 clusters=examples.clusters, level=LEVEL,
             )  # fmt: skip
             wrong = [(one[mask] != labels[mask, None]).mean() for one in sides]
+            numbers: dict[str, Any] = vars(change) if change else dict.fromkeys(NUMBERS)
+            reason_of_group = "" if change else "no example has a right answer"
+            before_review = float(wrong[1] - wrong[0])
             rates.append(
                 ReviewedRate(
-                    group=key,
-                    n=int(mask.sum()),
-                    dense=None if change is None else change.dense,
-                    compressed=None if change is None else change.compressed,
-                    change=None if change is None else change.change,
-                    low=None if change is None else change.low,
-                    high=None if change is None else change.high,
-                    before=float(wrong[1] - wrong[0]),
-                    reason="no example has a right answer" if change is None else "",
+                    group=key, n=int(mask.sum()), before=before_review, reason=reason_of_group,
+                    **numbers,
                 )
-            )
+            )  # fmt: skip
     return ReviewedVariant(
         name=pair.compressed.variant,
         changed=counts["changed"],
         unchanged=counts["unchanged"],
-        before=flips[0],
-        after=flips[1],
+        before=before,
+        after=after,
         rates=tuple(rates),
         reason=reason,
     )
