@@ -196,10 +196,8 @@ def test_harm_fails_the_gate_and_every_reader_names_it(run: Run) -> None:
     assert numbers["worse_percent_worst"] > 30
     assert numbers["detail/region is rural/scores/means/rise_percent"] > 30
     assert "rural" in records[0].params["worst_group"]
-    manifests = {
-        v.name: {"members": [{"index": 0, "seed": "", "sha256": ""}]} for v in audit.variants
-    }
-    (dense, _) = member_records(audit, {}, manifests, "", {})
+    members = {v.name: [{"index": 0, "seed": "", "sha256": ""}] for v in audit.variants}
+    (dense, _) = member_records(audit, {}, members, "", {})
     assert {name: value for name, value, _ in dense.metrics}["mean_score"] > 0
     assert scalar_metrics(audit, gate)["int8/worst_group_percent"] > 30
     opened = package.open(run.root)

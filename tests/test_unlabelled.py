@@ -147,8 +147,8 @@ def test_mlflow_gets_what_there_is(home: Path) -> None:
     assert "detail/sex is f/divergence/ledger/changed" in names
     assert not any("accuracy" in name for record in (dense, int8) for name, _, _ in record.metrics)
     member = {"index": 0, "seed": 0, "sha256": "x"}
-    manifests = {v.name: {"members": [member]} for v in audit.variants}
-    logged = {name for name, _, _ in member_records(audit, {}, manifests, "", {})[0].metrics}
+    members = {v.name: [member] for v in audit.variants}
+    logged = {name for name, _, _ in member_records(audit, {}, members, "", {})[0].metrics}
     assert "detail/fairness/sex/DP" in logged
     assert "accuracy" not in logged
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from scotoma.config import Config, Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
 from scotoma.inference import Network
-from scotoma.run import Run
+from scotoma.run import Run, read_json
 from scotoma.run.shards import Shard
 
 
@@ -62,6 +63,17 @@ def graph_files(run: Run, shard: Shard) -> list[Path]:
     return (
         [run.path("shards", f"{shard.index:03d}", "graph.onnx")] if quantized_variants(run) else []
     )
+
+
+def manifests(run: Run) -> list[Path]:
+    """List what says of each population of an audit what it is, and of its members."""
+    return [run.population(one.name) / "manifest.json" for one in run.config.resolved_variants]
+
+
+def recorded_members(run: Run, variant: str) -> list[dict[str, Any]]:
+    """Read what the manifest of a population says of its members."""
+    members: list[dict[str, Any]] = read_json(run.population(variant) / "manifest.json")["members"]
+    return members
 
 
 def score_files(run: Run, variant: str, members: range) -> list[Path]:

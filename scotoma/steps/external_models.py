@@ -12,10 +12,11 @@ from scotoma import progress, storage
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config import Config, Variant
 from scotoma.errors import ConfigError, DataError
+from scotoma.inference.members import recorded_members
 from scotoma.printable import printable
 from scotoma.readers.hugging_face import CONFIG, class_names, in_words_of_labels, read_json_file
 from scotoma.readers.onnx_outputs import is_one_score, is_probability
-from scotoma.run import Run, read_json, read_record, write_json
+from scotoma.run import Run, read_record, write_json
 from scotoma.run.mirror import local_folder
 from scotoma.storage.files import file_digest, written
 from scotoma.tracking import tracking_uri
@@ -170,22 +171,14 @@ def refuse_other_order(
         )
 
 
-def manifests(run: Run) -> list[Path]:
-    """Name what says of external models how they are stored; nothing of others."""
-    if not run.config.source.has_models:
-        return []
-    return [run.population(one.name) / "manifest.json" for one in run.config.resolved_variants]
-
-
-def _members(run: Run, variant: str) -> list[dict[str, Any]]:
-    path = run.population(variant) / "manifest.json"
-    return [one.get("export", {}) for one in read_json(path)["members"]]
+def _exports(run: Run, variant: str) -> list[dict[str, Any]]:
+    return [one.get("export", {}) for one in recorded_members(run, variant)]
 
 
 def weights_of(run: Run, variant: Variant) -> dict[str, Any]:
     """Return `sparsity` and `bits` of a variant: as made here, or measured; None where unknown."""
     if run.config.source.has_models:
-        stored = [one.get("weights", {}) for one in _members(run, variant.name)]
+        stored = [one.get("weights", {}) for one in _exports(run, variant.name)]
         bits = {one.get("bits") for one in stored}
         zeros = [one.get("sparsity") for one in stored]
         return {
@@ -200,8 +193,8 @@ def weights_of(run: Run, variant: Variant) -> dict[str, Any]:
 def notes_on_models(run: Run) -> list[AdmissionNote]:
     """Write what was guessed of external models, and of which variants."""
     variants_by_note: dict[str, list[str]] = {}
-    for variant in run.config.resolved_variants if manifests(run) else ():
-        notes = [note for one in _members(run, variant.name) for note in one.get("notes", ())]
+    for variant in run.config.resolved_variants if run.config.source.has_models else ():
+        notes = [note for one in _exports(run, variant.name) for note in one.get("notes", ())]
         bits = weights_of(run, variant)["bits"]
         if variant.made_elsewhere and variant.bits and bits and variant.bits != bits:
             notes.append(

@@ -7,28 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.config import Variant
-from scotoma.inference.members import member_files
+from scotoma.inference.members import manifests, member_files
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import file_digest, written
+
+SCOPES = {"layer": "each layer by itself", "global": "all layers of a member together"}
+MASKS = {"shadow": "keep receiving gradients until the last update",
+         "hard": "stay 0 from the update that masks them"}  # fmt: skip
+ROUNDED = "nearest whole number, halves to the even one"
 
 
 @when_due
 def gather(run: Run) -> Iterator[Leaves]:
     """Put the shards of every variant together: one file of predictions, one manifest."""
     names = [variant.name for variant in run.config.resolved_variants]
-    manifests = [run.population(name) / "manifest.json" for name in names]
     run.mirror.fetch_folder("shards")
     parts = {name: _parts(run, name) for name in names}
-    outputs = [run.predictions(name) for name in names] + manifests
+    outputs = [run.predictions(name) for name in names] + manifests(run)
     (every,) = shards(run.config.most_models, 1)
-    records = [path for path in member_files(run, names, every) if path.suffix == ".json"]
+    records = member_files(run, names, every)[1::2]
     inputs = [run.examples, *records, *(path for paths in parts.values() for path in paths)]
     yield Leaves(outputs, inputs)
     from scotoma.predictions import Predictions
 
-    for name, manifest in zip(names, manifests, strict=True):
+    for name, manifest in zip(names, manifests(run), strict=True):
         predictions = Predictions.gather(
             [Predictions.read(path, top5=True) for path in parts[name]]
         )
@@ -52,7 +56,6 @@ def _parts(run: Run, name: str) -> list[Path]:
 def population_facts(run: Run, name: str) -> dict[str, Any]:
     """Return what a population is and what it was made from, as its manifest.json says it."""
     variant = run.config.variant(name)
-    (every,) = shards(run.config.models_of(name), 1)
     facts: dict[str, Any] = {
         "variant": name,
         "kind": variant.kind,
@@ -60,7 +63,8 @@ def population_facts(run: Run, name: str) -> dict[str, Any]:
         "dataset_sha256": file_digest(run.examples),
         "inference": _runtimes(run, name),
         "members": [
-            read_json(run.member(name, index).with_suffix(".json")) for index in every.members
+            read_json(run.member(name, index).with_suffix(".json"))
+            for index in range(run.config.models_of(name))
         ],
     }
     if run.config.population.identical:
@@ -68,17 +72,11 @@ def population_facts(run: Run, name: str) -> dict[str, Any]:
     if variant.kind == "prune":
         facts["pruning"] = {
             "sparsity": variant.sparsity,
-            "weights": "conv and linear, each layer by itself"
-            if variant.scope == "layer"
-            else "conv and linear, all layers of a member together",
+            "weights": f"conv and linear, {SCOPES[variant.scope]}",
             "exempt_layers": list(variant.exempt),
             "schedule": "Zhu and Gupta 2017",
-            "masked_weights": "shadow: keep receiving gradients until the last update"
-            if variant.masks == "shadow"
-            else "hard: stay 0 from the update that masks them",
-            f"zeros_per_{'layer' if variant.scope == 'layer' else 'member'}": (
-                "nearest whole number, halves to the even one"
-            ),
+            "masked_weights": f"{variant.masks}: {MASKS[variant.masks]}",
+            f"zeros_per_{'layer' if variant.scope == 'layer' else 'member'}": ROUNDED,
         }
     if variant.derived_from and not variant.made_elsewhere:
         facts["quantization"] = {

@@ -27,6 +27,8 @@ from scotoma.runs.spreads import spread_document
 from scotoma.steps.audit import default_place, run_audit
 
 MODES = {False: "as configured", True: "deterministic"}
+TOLD = {"audits": "place", "different_weights": "weights", "device": "device",
+        "undefined": "undefined"}  # fmt: skip
 WARM_UPS = 1  # pairs of runs that are not timed: the first step of a process compiles and allocates
 SAME = "as is expected on a CPU, where sums have one order: a spread of 0 is the right answer"
 DIFFERENT_ON_CPU = "though they ran on a CPU: a spread of 0 was expected, so look for what differs"
@@ -98,11 +100,9 @@ def run_identical(
     cost = cost_of(*(one.seconds for one in found.values())) if len(found) > 1 else None
     made = spread_document(f"{count} runs of seed {config.population.seed}", spreads, [], 0.95)
     said = Section("identical", "", list(_sentences(found, cost)))
-    told = {"audits": {mode: one.place for mode, one in found.items()},
-            "different_weights": {mode: one.weights for mode, one in found.items()},
-            "device": {mode: one.device for mode, one in found.items()},
-            "undefined": {mode: one.undefined for mode, one in found.items()},
-            "rows": finding_rows({"spread": spreads}).to_dicts(),
+    told = {key: {mode: getattr(one, field) for mode, one in found.items()}
+            for key, field in TOLD.items()}  # fmt: skip
+    told |= {"rows": finding_rows({"spread": spreads}).to_dicts(),
             "cost": cost, "published_cost": _published()}  # fmt: skip
     return Answer(replace(made, sections=[*made.sections, said]), told)
 

@@ -16,6 +16,7 @@ from scotoma.audit.reading import LoggedAudit
 from scotoma.config.sections import Keep
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import UNLOGGED, NotLogged, ScotomaError
+from scotoma.inference.members import manifests, recorded_members
 from scotoma.printable import printable
 from scotoma.processes.machine import hardware, versions
 from scotoma.run import Run, read_json, write_json
@@ -48,32 +49,25 @@ def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
     tracked, audit = run.path("tracking.json"), run.path("audit.json")
     measured = run.path("measurements.json")
     uri = tracking_uri(run)
-    manifests = [
-        run.population(variant.name) / "manifest.json" for variant in run.config.resolved_variants
-    ]
     gate = run.section("verdict")
-    inputs = [audit, gate, run.path("report.html"), *manifests]
+    inputs = [audit, gate, run.path("report.html"), *manifests(run)]
     retraining = run.config.retraining
+    waiting = os.environ.get("MLFLOW_RUN_ID")  # a new one waits for the verdict
+    named = (retraining.model, retraining.alias) if retraining and retraining.model else ()
     made_with = "/".join(
-        ["off" if uri is None else uri]
-        + ([retraining.model, retraining.alias] if retraining and retraining.model else [])
-        + list(filter(None, [os.environ.get("MLFLOW_RUN_ID")]))  # a new one waits for the verdict
+        filter(None, ["off" if uri is None else uri or "nowhere", *named, waiting])
     )
     with run.step("log", [tracked], inputs, made_with=made_with) as due:
         if due:
-            if uri is None:
-                tracked_runs = {"reason": "", "link": "", "runs": {}}
-            elif not uri:
-                unset = run.config.tracking.uri == "environment"
-                tracked_runs = {"reason": UNSET if unset else NOWHERE, "link": "", "runs": {}}
-            else:
+            unset = UNSET if run.config.tracking.uri == "environment" else NOWHERE
+            reason = "" if uri is None else unset
+            content: dict[str, Any] = {"reason": reason, "link": "", "runs": {}}
+            if uri:
                 progress.start("log to MLflow", 1)
-                tracked_runs = _logged(
-                    run, read_audit(audit), read_part(gate, GateResult), uri, job
-                )
+                content = _logged(run, read_audit(audit), read_part(gate, GateResult), uri, job)
                 progress.advance("log to MLflow")
-            write_json(tracked, tracked_runs)
-    run.fetch(tracked, *manifests)
+            write_json(tracked, content)
+    run.fetch(tracked, *manifests(run))
     if reason := read_json(tracked)["reason"]:
         run.forget("log")
         if required and reason != NOWHERE:
@@ -173,12 +167,7 @@ def _measurements(run: Run) -> dict[str, Any]:
 
 def _bytes_per_member(run: Run, variant: str) -> dict[str, Any]:
     """Mean size of the files of a population; external predictions have none."""
-    sizes = [member["bytes"] for member in _members(run, variant) if "bytes" in member]
+    sizes = [member["bytes"] for member in recorded_members(run, variant) if "bytes" in member]
     if not sizes:
         return {"mean": None, "n": 0, "reason": "the models were not taken in"}
     return {"mean": sum(sizes) / len(sizes), "n": len(sizes)}
-
-
-def _members(run: Run, variant: str) -> list[dict[str, Any]]:
-    members: list[dict[str, Any]] = read_json(run.population(variant) / "manifest.json")["members"]
-    return members

@@ -45,13 +45,13 @@ from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
-    from scotoma.predictions.scores import ScoredPart
+    pass
 
 
 @when_due
 def predict(run: Run, shard: Shard) -> Iterator[Leaves]:
     """Run every member of a shard on the test examples."""
-    members = {v.name: members_of(run.config, v.name, shard) for v in run.config.resolved_variants}
+    members = _members(run, shard)
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
     graphs = graph_files(run, shard)
     inputs = [*(run.member(name, k) for name, own in members.items() for k in own), *graphs]
@@ -59,12 +59,17 @@ def predict(run: Run, shard: Shard) -> Iterator[Leaves]:
         from scotoma.steps.measures.gallery import parity_inputs
 
         outputs += parity_inputs(run)
-    every = [p for name, own in members.items() for p in score_files(run, name, own)]
-    leaves = [*outputs, *every, *([run.costs] if shard.index == 0 else [])]
+    leaves = [p for name, own in members.items() for p in score_files(run, name, own)]
+    leaves += [*outputs, *([run.costs] if shard.index == 0 else [])]
     made_with = f"{versions()}{part_digest(run, 'shown')}{_decided_with(run)}"
     yield Leaves(leaves, inputs, made_with, outputs)
 
     predict_shard(run, shard, *graphs)
+
+
+def _members(run: Run, shard: Shard) -> dict[str, range]:
+    """Members of a shard by variant."""
+    return {v.name: members_of(run.config, v.name, shard) for v in run.config.resolved_variants}
 
 
 def _decided_with(run: Run) -> str:
@@ -132,13 +137,16 @@ class EveryScore:
         """Whether inference is to give every score."""
         return self.run.config.keeps_every_score
 
-    def take(self, variant: str, member: int, answers: MemberAnswers) -> NDArray[np.int64] | None:
+    def take(
+        self, variant: str, member: int, answers: MemberAnswers, *, kept: bool = True
+    ) -> NDArray[np.int64] | None:
         """Keep the scores of some rows; of the last ones of a member, write its file.
 
         Args:
             variant: Name of the variant.
             member: Index of the member.
             answers: With every score.
+            kept: Whether there is a file.
 
         Returns:
             The member's class ids, shape (N,), once all rows are there and if a rule decides.
@@ -146,20 +154,18 @@ class EveryScore:
         whole = self._put(variant, member, answers)
         if whole is None:
             return None
-        heads = self._heads(variant, member)
         ids = pl.Series(self.examples.image_ids, dtype=pl.String)
-
-        def parts() -> Iterator[ScoredPart]:
-            for start in range(0, len(ids), SCORE_ROWS):
-                yield ids[start : start + SCORE_ROWS], whole[start : start + SCORE_ROWS]
-
-        write_scores(self.run.scores(variant, member), parts(), heads)
-        return self._decide(whole)
-
-    def decide(self, variant: str, member: int, answers: MemberAnswers) -> NDArray[np.int64] | None:
-        """Decide as `take` does, and write no file."""
-        whole = self._put(variant, member, answers)
-        return None if whole is None else self._decide(whole)
+        blocks = (slice(start, start + SCORE_ROWS) for start in range(0, len(ids), SCORE_ROWS))
+        if kept:
+            parts = ((ids[rows], whole[rows]) for rows in blocks)
+            write_scores(self.run.scores(variant, member), parts, self._heads(variant, member))
+        if self.rule is None:
+            return None
+        if not np.isfinite(whole).all():  # a member that diverged says the first class
+            return np.zeros(len(whole), np.int64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            return self.rule(whole, self.codes)
 
     def _put(self, variant: str, member: int, answers: MemberAnswers) -> NDArray[np.float32] | None:
         """Keep scores on disk; return a member's whole table once it is there."""
@@ -182,25 +188,13 @@ class EveryScore:
         path.unlink()  # the open table keeps what it holds
         return table
 
-    def _decide(self, scores: NDArray[np.float32]) -> NDArray[np.int64] | None:
-        if self.rule is None:
-            return None
-        if not np.isfinite(scores).all():  # a member that diverged says the first class
-            return np.zeros(len(scores), np.int64)
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            return self.rule(scores, self.codes)
-
     def _heads(self, variant: str, member: int) -> ScoreHeads:
-        asked = self.run.config.mitigation
+        asked, more = self.run.config.mitigation, tuple[Any, ...]()
         classes = self.examples.several or self.examples.classes
-        technique = asked.technique if asked else ""
-        if self.rule is None or self.groups is None:
-            return ScoreHeads(variant, member, classes, technique)
-        return ScoreHeads(
-            variant, member, classes, technique, str(asked.attribute if asked else ""),
-            self.groups.values, tuple(map(tuple, self.groups.counts.tolist())),
-        )  # fmt: skip
+        if asked and self.rule and self.groups:
+            counts = tuple(map(tuple, self.groups.counts.tolist()))
+            more = (str(asked.attribute), self.groups.values, counts)
+        return ScoreHeads(variant, member, classes, asked.technique if asked else "", *more)
 
 
 def _test_codes(
@@ -234,8 +228,7 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     several = tuple(config.label.several.values())
     best = 1 if heads or several else kept_classes(outputs)
     network = replace(network_of(config, outputs), graph=graph, best=best, thresholds=several)
-    names = [variant.name for variant in config.resolved_variants]
-    members = {name: members_of(config, name, shard) for name in names}
+    members = _members(run, shard)
     cells = [(name, place) for name, own in members.items() for place in range(len(own))]
     files = [run.member(name, members[name][place]) for name, place in cells]
     keep_scores = "full" if config.keeps_every_score else config.keep_scores
@@ -275,7 +268,7 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
             _predict_networks(run, examples, images, network, every)
             say("predict", [f"exported models checked in {time.perf_counter() - began:.1f} s"])
             began = time.perf_counter()
-            _measure(run, names, network, np.load(images, mmap_mode="r"))
+            _measure(run, [*members], network, np.load(images, mmap_mode="r"))
             say("predict", [f"sizes and latencies taken in {time.perf_counter() - began:.1f} s"])
     more = {f"{one.name} on both devices": one.record() for one in differences}
     leave_workers(run, "predict", shard.index, used, more)
@@ -296,7 +289,7 @@ def _predict_networks(
         column = columns[bases[answers.member]]
         column.take(answers, 0)
         if ruled:
-            column.decide(every.decide(bases[answers.member], 0, answers), 0)
+            column.decide(every.take(bases[answers.member], 0, answers, kept=False), 0)
         progress.advance("check exported models", len(answers.predicted))
     for name, column in columns.items():
         _write(network_predictions(run, name), name, (0,), examples, column)
@@ -307,9 +300,8 @@ def _measure(run: Run, names: list[str], network: Network, images: PixelArray) -
     progress.start("measure latency", len(names))
     by_variant = {}
     members = [run.member(name, 0) for name in names]
-    sizes = list(
-        map_in_order(file_sizes, members, cores())
-    )  # before: they would slow what is timed
+    # Before: they would slow what is timed.
+    sizes = list(map_in_order(file_sizes, members, cores()))
     with ExitStack() as pools:
         measure = measure_latencies
         if needs_torch(members, network):  # which workers share
@@ -344,9 +336,8 @@ class _Column:
     @classmethod
     def empty(cls, shape: tuple[int, int], network: Network, *, scores: bool) -> _Column:
         labels = len(network.thresholds)
-        wide = (*shape, labels) if labels else shape
         best = np.zeros((*shape, labels or network.best), smallest_type(network.classes))
-        kept = np.zeros(wide, np.float16) if scores else None
+        kept = np.zeros(best.shape if labels else shape, np.float16) if scores else None
         return cls(best, shape[0] * shape[1], kept, bool(labels))
 
     def take(self, answers: MemberAnswers, place: int) -> None:

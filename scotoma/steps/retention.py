@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from scotoma import storage
 from scotoma.audit import GateFile, read_gate
@@ -26,7 +26,7 @@ LARGE = (
     "populations/*/member-*", "models/*", "predictions/*", "shards/*", "examples.parquet",
     "divergence.parquet",
 )  # fmt: skip
-SPARED = ("shards/*/costs.json",)  # from which the page is drawn again
+SPARED = "costs.json"  # from which the page is drawn again
 PAUSE = datetime.timedelta(days=30)
 AHEAD = datetime.timedelta(days=1)  # by which clocks of machines may differ
 
@@ -145,11 +145,9 @@ def audits_of(project: str, root: str, *, at_work: str = "") -> list[StoredAudit
     """
     audits = []
     for place, sizes in _folders(root):
-        run: Run | None = None
         with contextlib.suppress(ConfigError):  # of a version before or after this one
-            run = Run.open(place)
-        if run is not None and run.config.project == project:
-            audits.append(_audited(run, place, sizes, ended=place == at_work))
+            if (run := Run.open(place)).config.project == project:
+                audits.append(_audited(run, place, sizes, ended=place == at_work))
     return audits
 
 
@@ -178,17 +176,18 @@ def plan_deletion(
         midnight = datetime.datetime.combine(as_of, datetime.time(), datetime.UTC)
         return sorted_out(audits, keep, midnight)
     now = datetime.datetime.now(datetime.UTC)
-    past = [(one.ended, one.place != at_work) for one in audits
-            if one.ended is not None and one.ended <= now + AHEAD]  # fmt: skip
-    past.sort(reverse=True)
-    ends = [ended for ended, is_other in past if is_other]
+    past = [one for one in audits if one.ended is not None and one.ended <= now + AHEAD]
+    every, ends = (
+        sorted((one.ended for one in past if one.ended and one.place != left_out), reverse=True)
+        for left_out in ("", at_work)
+    )
     if keep.days is not None and ends and now - ends[0] > (believed := _longest_pause(ends)):
         raise ConfigError(
             f"retraining.keep counts days, and the clock ({now:%Y-%m-%d}) is more than "
             f"{believed.days} days past the end of the last audit ({ends[0]:%Y-%m-%d}); nothing is "
             f"deleted: if the clock is right, run scotoma tidy --as-of {now:%Y-%m-%d}"
         )
-    return sorted_out(audits, keep, now, _longest_pause([ended for ended, _ in past]))
+    return sorted_out(audits, keep, now, _longest_pause(every))
 
 
 def delete_unkept(
@@ -335,16 +334,15 @@ def _audited(run: Run, place: str, sizes: dict[str, int], *, ended: bool) -> Sto
     if not ended and checksums.CHECKSUMS not in sizes:
         return StoredAudit(place, None, "", large, size)
     run.fetch(measurements, verdict)
-    gate = _verdict(verdict)
+    gate = None
+    with contextlib.suppress(DataError):  # none that this version reads
+        gate = read_gate(verdict)
     at = datetime.datetime.now(datetime.UTC) if ended else _ended(measurements, gate)
     return StoredAudit(place, at, "" if gate is None else gate.verdict, large, size)
 
 
 def _is_large(name: str) -> bool:
-    def among(patterns: Sequence[str]) -> bool:
-        return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-    return among(LARGE) and not among(SPARED)
+    return any(fnmatch.fnmatchcase(name, one) for one in LARGE) and PurePath(name).name != SPARED
 
 
 def _ended(measurements: Path, gate: GateFile | None) -> datetime.datetime | None:
@@ -358,10 +356,3 @@ def _ended(measurements: Path, gate: GateFile | None) -> datetime.datetime | Non
         return datetime.datetime.fromisoformat(str(text))
     except ValueError:
         return None
-
-
-def _verdict(path: Path) -> GateFile | None:
-    """The verdict of a folder; None where there is none that this version reads."""
-    with contextlib.suppress(DataError):
-        return read_gate(path)
-    return None

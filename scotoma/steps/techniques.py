@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 
 from scotoma.answers.values import tidy
@@ -148,34 +149,35 @@ def train_techniques(path: Path, folder: Path | None, *, quiet: bool) -> Trained
     home = folder or Path("runs", config.project.replace(" ", "-"))
     contest = config.tournament
     assert contest is not None
-    rounds = [(home, contestants)]
+    rounds, refits, numbers = [(home, contestants)], contest.refits(), count(1)
     if contest.identical:
         rounds.append((home / ONE_SEED, {n: _with_one_seed(c) for n, c in contestants.items()}))
-    total = len(rounds) * (len(contestants) + len(contest.refits()))
+
+    def say(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(f"note    {text}\n")
+
+    total = len(rounds) * (len(contestants) + len(refits))
     done: list[dict[str, str]] = []
     failed: dict[str, str] = {}
-    number = 0
     for place, configs in rounds:
         places = {}
-        for name in (*configs, *contest.refits()):
-            number += 1
+        for name, number in zip((*configs, *refits), numbers, strict=False):
             if name in failed:
                 continue
-            if not quiet:
-                sys.stderr.write(f"note    {name}, {number} of {total}\n")
+            say(f"{name}, {number} of {total}")
             try:
                 if name in configs:
                     places[name] = _audit(configs, name, place)
                 else:
-                    places[name] = _refit(place / BASE, name, contest.refits()[name], place / name)
+                    places[name] = _refit(place / BASE, name, refits[name], place / name)
             except Exception as error:  # one that fails stops no other
                 if name == BASE or exhausted(error):
                     raise
                 failed[name] = why = _said(error)
-                if not quiet:
-                    sys.stderr.write(f"note    {name} failed: {why}\n")
+                say(f"{name} failed: {why}")
         done.append(places)
-    if set(failed) >= {*contestants, *contest.refits()} - {BASE}:
+    if set(failed) >= {*contestants, *refits} - {BASE}:
         name, why = next(iter(failed.items()))
         raise ScotomaError(f"every technique failed, {name} first: {why}")
     kept = [tuple(place for name, place in one.items() if name not in failed) for one in done]
@@ -207,8 +209,10 @@ def _borrow_members(configs: dict[str, Config], name: str, home: Path) -> None:
     What a member was made from is checked when the audit finds it, as after an interruption.
     """
     own = configs[name]
-    earlier = list(configs)[: list(configs).index(name)]
-    lender = next((other for other in earlier if _same_training(configs[other], own)), None)
+    training = own.mitigation and own.mitigation.deciding_training()
+    earlier = takewhile(lambda other: other != name, configs)
+    lender = next((other for other in earlier if (asked := configs[other].mitigation)
+                   and asked.deciding_training() == training), None)  # fmt: skip
     if lender is None or (home / name / "populations").exists():
         return
     source = Run.open(home / lender)
@@ -219,13 +223,6 @@ def _borrow_members(configs: dict[str, Config], name: str, home: Path) -> None:
         folder = source.member(variant.name, 0).parent
         for file in folder.iterdir():
             _link(file, run.path(*folder.relative_to(source.root).parts, file.name))
-
-
-def _same_training(one: Config, other: Config) -> bool:
-    first, second = one.mitigation, other.mitigation
-    if first is None or second is None:
-        return False
-    return first.deciding_training() == second.deciding_training()
 
 
 def _link(file: Path, target: Path) -> None:

@@ -12,13 +12,13 @@ from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read
 from scotoma.audit.rows import NUMBERS
 from scotoma.config.gate import GateRules
 from scotoma.errors import DataError
+from scotoma.inference.members import manifests
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.finished import run_folder
 from scotoma.run.judging import Judging
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
-from scotoma.steps.external_models import manifests
 from scotoma.steps.judging.previous import leave_previous, read_previous, with_previous
 from scotoma.steps.runner import fault_logged
 from scotoma.steps.table import Leaves, named, skipped_steps, when_due
@@ -47,7 +47,7 @@ def verdict(run: Run) -> Iterator[Leaves]:
         from scotoma.steps.import_predictions import precision_file
 
         inputs.append(precision_file(run.root))
-    inputs += manifests(run)
+    inputs += manifests(run) if run.config.source.has_models else []
     sources = read_sources(run.mirror)
     made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
     yield Leaves([audit, section, numbers], inputs, made_with)

@@ -365,7 +365,7 @@ def _numbers(
 def member_records(
     audit: Audit,
     recipe: Mapping[str, Any],
-    manifests: Mapping[str, Mapping[str, Any]],
+    members: Mapping[str, Sequence[Mapping[str, Any]]],
     date: str,
     tags: Mapping[str, str],
 ) -> list[RunRecord]:
@@ -374,7 +374,7 @@ def member_records(
     Args:
         audit: The audit.
         recipe: What trained the dense members, name to value; a member's own goes before it.
-        manifests: Variant to the content of its population's manifest.
+        members: Variant to what the manifest of its population says of each member.
         date: See `audit_records`.
         tags: See `audit_records`.
 
@@ -384,7 +384,7 @@ def member_records(
     return [
         _member(audit, recipe, place, index, member, date, tags)
         for place, variant in enumerate(audit.variants)
-        for index, member in enumerate(manifests[variant.name]["members"])
+        for index, member in enumerate(members[variant.name])
     ]
 
 

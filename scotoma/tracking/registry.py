@@ -13,8 +13,9 @@ from scotoma import storage
 from scotoma.audit import GateResult
 from scotoma.config.newest import RegisteredModel
 from scotoma.errors import DataError, ScotomaError
+from scotoma.inference.members import recorded_members
 from scotoma.printable import printable
-from scotoma.run import Run, read_json
+from scotoma.run import Run
 from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import (
     fault,
@@ -77,7 +78,7 @@ def register(
     if repeats:
         return Registered(model, note=repeats)
     variants = ["dense", *(variant.name for variant in gate.variants)]
-    if not any("file" in member for name in variants for member in _members(run, name)):
+    if not any("file" in member for name in variants for member in recorded_members(run, name)):
         return Registered(model, note=NO_MODELS)
     try:
         with mlflow_client(uri) as (client, _):
@@ -127,16 +128,11 @@ def _source(client: Any, run: Run, run_id: str, variants: Sequence[str]) -> str:
         return storage.join(run.uri, "populations")
     for name in variants:
         with tempfile.TemporaryDirectory() as folder:
-            for member in _members(run, name):
+            for member in recorded_members(run, name):
                 path = run.population(name) / member["file"]
                 Path(folder, path.name).symlink_to(path.resolve())
             client.log_artifacts(run_id, folder, f"{FOLDER}/{name}")
     return f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
-
-
-def _members(run: Run, variant: str) -> list[dict[str, Any]]:
-    members: list[dict[str, Any]] = read_json(run.population(variant) / "manifest.json")["members"]
-    return members
 
 
 def _aliased(client: Any, model: str, alias: str) -> int:

@@ -21,8 +21,9 @@ from scotoma.audit import Audit, GateResult
 from scotoma.audit.reading import LoggedAudit
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
+from scotoma.inference.members import recorded_members
 from scotoma.printable import printable
-from scotoma.run import Run, portable, read_json
+from scotoma.run import Run, portable
 from scotoma.run.workers import workers_left
 from scotoma.storage.credentials import masked
 from scotoma.tracking.audits import logged_audits
@@ -157,18 +158,15 @@ def log_audit(
     experiment, models = audit.project, f"{audit.project}.models"
     link, reason, mended, repeats, run_id = "", "", "", "", ""
     runs: dict[str, str] = {}
-    manifests = {
-        variant.name: read_json(run.population(variant.name) / "manifest.json")
-        for variant in audit.variants
-    }
-    total = 1 + len(manifests) + sum(len(one["members"]) for one in manifests.values())
+    members_of = {one.name: recorded_members(run, one.name) for one in audit.variants}
+    total = 1 + len(members_of) + sum(map(len, members_of.values()))
     writer: _Writer | None = None
     try:
         with mlflow_client(uri) as (client, mended):
             wait_for_server(client)
             end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
             pipeline = kubeflow_run(client, run.config, job)
-            whole, variants, members = _records(run, audit, gate, manifests, pipeline, uri)
+            whole, variants, members = _records(run, audit, gate, members_of, pipeline, uri)
             home = experiment_id(client, experiment)
             writer = _Writer(client, audit, end)
             now_ms = time.time_ns() // 10**6
@@ -202,7 +200,7 @@ def _records(
     run: Run,
     audit: Audit,
     gate: GateResult | None,
-    manifests: Mapping[str, Mapping[str, Any]],
+    members_of: Mapping[str, Sequence[Mapping[str, Any]]],
     pipeline: KubeflowRun,
     uri: str,
 ) -> tuple[RunRecord, list[RunRecord], list[RunRecord]]:
@@ -217,7 +215,7 @@ def _records(
         record.tags[NOTE] = "\n".join([record.tags[NOTE], *links])
     source = run.config.source
     recipe = source.recipe.model_dump(mode="json") if source.trains else {}
-    members = member_records(audit, recipe, manifests, date, tags)
+    members = member_records(audit, recipe, members_of, date, tags)
     kinds = {variant.name: variant.kind for variant in audit.variants}
     for step, measured in workers_left(run).items():
         made, machine = MADE_BY.get(step.rpartition("-")[0]), measured.get("machine")

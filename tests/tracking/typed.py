@@ -43,7 +43,8 @@ def audit_records(
 
 
 def member_records(content: Content, recipe: Content, manifests: Content) -> list[RunRecord]:
-    return records.member_records(whole(content), recipe, manifests, DATE, {})
+    members = {name: one["members"] for name, one in manifests.items()}
+    return records.member_records(whole(content), recipe, members, DATE, {})
 
 
 def worst_change(content: Content, variant: str) -> RateChange | None:
