@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,7 @@ def divergence(run: Run) -> Iterator[Leaves]:
     table, section = run.path("divergence.parquet"), run.section("divergence")
     yield Leaves([table, section], measure_inputs(run) + parity_inputs(run))
     if is_scored(run):
-        ranked, first = changed_scores(run, read_test_examples(run))
-        with written(table) as temporary:
-            ranked.write_parquet(temporary)
-        write_json(section, jsonable(first), indent=None)
+        _write(table, section, *changed_scores(run, read_test_examples(run)))
         return
     examples, seed = read_test_examples(run), run.config.population.seed
     shares = _training_shares(run)
@@ -50,15 +48,19 @@ def divergence(run: Run) -> Iterator[Leaves]:
         }
 
     variants = measure_variants(run, examples, "score divergence", measure, dense)
-    with written(table) as temporary:
-        pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
     sections = {
         part: {name: measures[part] for name, (_, measures) in variants.items()}
         for part in ("divergence", "gallery", "parity")
     }
     sections["parity"]["dense"] = parity(run, examples, dense)
     sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
-    write_json(section, jsonable(sections), indent=None)
+    _write(table, section, pl.concat([scores for scores, _ in variants.values()]), sections)
+
+
+def _write(table: Path, section: Path, scores: pl.DataFrame, content: dict[str, Any]) -> None:
+    with written(table) as temporary:
+        scores.write_parquet(temporary)
+    write_json(section, jsonable(content), indent=None)
 
 
 def score_divergence(

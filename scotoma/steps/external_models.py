@@ -91,18 +91,17 @@ def fetch_models(run: Run) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         download_models(run.config, run.place, Path(folder))
         shutil.rmtree(run.path(MODELS), ignore_errors=True)
-        found = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-        names = [path.relative_to(folder).as_posix() for path in found]
-        for path, name in zip(found, names, strict=True):
+        digests = {}
+        for path in sorted(filter(Path.is_file, Path(folder).rglob("*"))):
+            name = path.relative_to(folder).as_posix()
             with written(run.path(MODELS, name)) as temporary:
                 shutil.copyfile(path, temporary)
-    outputs = [run.path(MODELS, name) for name in names]
-    digests = {name: file_digest(path) for name, path in zip(names, outputs, strict=True)}
+            digests[name] = file_digest(path)
     write_json(record, {"models": models, "files": digests})
-    run.publish(*outputs)
-    run.publish(record)  # last: what it names is there
+    outputs = [*(run.path(MODELS, name) for name in digests), record]
+    run.publish(*outputs)  # the record last: what it names is there
     progress.advance("download models")
-    return [*outputs, record]
+    return outputs
 
 
 def models_here(run: Run) -> Config:

@@ -32,13 +32,19 @@ def gather(run: Run) -> Iterator[Leaves]:
     yield Leaves(outputs, inputs)
     from scotoma.predictions import Predictions
 
-    for name, manifest in zip(names, manifests(run), strict=True):
+    for name in names:
         predictions = Predictions.gather(
             [Predictions.read(path, top5=True) for path in parts[name]]
         )
         with written(run.predictions(name)) as temporary:
             predictions.write(temporary)
-        write_json(manifest, population_facts(run, name))
+    write_manifests(run)
+
+
+def write_manifests(run: Run) -> None:
+    """Write what each population is and what it was made from."""
+    for variant, path in zip(run.config.resolved_variants, manifests(run), strict=True):
+        write_json(path, _facts(run, variant))
 
 
 def _parts(run: Run, name: str) -> list[Path]:
@@ -53,9 +59,9 @@ def _parts(run: Run, name: str) -> list[Path]:
     return paths
 
 
-def population_facts(run: Run, name: str) -> dict[str, Any]:
-    """Return what a population is and what it was made from, as its manifest.json says it."""
-    variant = run.config.variant(name)
+def _facts(run: Run, variant: Variant) -> dict[str, Any]:
+    """What a population is and what it was made from, as its manifest.json says it."""
+    name = variant.name
     facts: dict[str, Any] = {
         "variant": name,
         "kind": variant.kind,

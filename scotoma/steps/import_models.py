@@ -24,76 +24,67 @@ from scotoma.storage.files import file_digest, written
 TRIED = 4  # images that every model is run on before it is copied
 
 
-def copy_models(run: Run, shard: Shard) -> None:
-    """Check the models of a shard, each without running it and then on a few images, and copy them.
+@when_due
+def import_models(run: Run, shard: Shard) -> Iterator[Leaves]:
+    """Check the external models of a shard, of all variants, and copy them.
 
-    External data are put into the copies.
+    Each is checked without running it and then on a few images. External data are put into the
+    copies.
     """
+    needs("onnxruntime", "train", "source.kind onnx")
+    config = models_here(run)
+    source = config.source
+    indices = {v.name: members_of(config, v.name, shard) for v in config.resolved_variants}
+    outputs = member_files(run, [*indices], shard)
+    files = source.files_of_models(config, indices.__getitem__)
+    seen = confirmed(files, read_sources(run.mirror))
+    made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
+    yield Leaves(outputs, made_with=made_with)
     import onnx
 
     from scotoma.inference.external import read_model
 
-    config = models_here(run)
-    models, source = config.source.models_found(config), config.source
-    own = source.files_of_models(config, lambda name: members_of(config, name, shard))["models"]
-    folder = folder_here(own)
+    folder = folder_here(files["models"])
     examples = AuditedExamples.read(run.examples, split="test")
     shown = examples.pictured
     images = decode_images(replace(shown, table=shown.table.head(TRIED)))
     network = labels_network(run.config, examples)
-    height, width = images.shape[2:]
-    total = sum(len(members_of(run.config, name, shard)) for name in models)
-    progress.start("import models", total)
+    size = images.shape[2], images.shape[3]
+    models = source.models_found(config)
+    progress.start("import models", sum(map(len, indices.values())))
     with trials() as attempt:
-        for name, files in models.items():
-            for index in members_of(run.config, name, shard):
-                called = f"{name}/{files[index]}"
-                model = read_model(folder / called, network, (height, width))
-                if not examples.several:
-                    refuse_other_order(
-                        folder / called, examples.classes, source.known_classes, printable(called)
-                    )
-                path = run.member(name, index)
-                with written(path) as temporary:
-                    onnx.save_model(model, temporary)
-                attempt(path, network, images, called=called)
-                opsets = {entry.domain: entry.version for entry in model.opset_import}
-                record = {
-                    "file": path.name,
-                    "index": index,
-                    "seed": "external",
-                    "taken_from": files[index],
-                    "export": {
-                        "opset": opsets.get("", opsets.get("ai.onnx")),
-                        "ir_version": model.ir_version,
-                        "producer": f"{model.producer_name} {model.producer_version}".strip(),
-                        **facts_of_model(model, network, examples.classes),
-                    },
-                    "versions": versions(),
-                    "sha256": file_digest(path),
-                    "bytes": path.stat().st_size,
-                }
-                base = run.config.variant(name).derived_from
-                if base:
-                    made_of = file_digest(run.member(base, index))
-                    record["paired_with"] = {"variant": base, "sha256": made_of}
-                write_json(path.with_suffix(".json"), record)
-                run.publish(path, path.with_suffix(".json"))
-                progress.advance("import models")
-
-
-@when_due
-def import_models(run: Run, shard: Shard) -> Iterator[Leaves]:
-    """Check the external models of a shard, of all variants, and copy them."""
-    needs("onnxruntime", "train", "source.kind onnx")
-    from scotoma.steps.external_models import models_here
-
-    names = [variant.name for variant in run.config.resolved_variants]
-    outputs = member_files(run, names, shard)
-    config = models_here(run)
-    models = config.source.files_of_models(config, lambda name: members_of(config, name, shard))
-    seen = confirmed(models, read_sources(run.mirror))
-    made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
-    yield Leaves(outputs, made_with=made_with)
-    copy_models(run, shard)
-    confirmed(models, seen)
+        for name, index in [(one, k) for one in models for k in indices[one]]:
+            file = models[name][index]
+            called = f"{name}/{file}"
+            model = read_model(folder / called, network, size)
+            if not examples.several:
+                refuse_other_order(
+                    folder / called, examples.classes, source.known_classes, printable(called)
+                )
+            path = run.member(name, index)
+            with written(path) as temporary:
+                onnx.save_model(model, temporary)
+            attempt(path, network, images, called=called)
+            opsets = {entry.domain: entry.version for entry in model.opset_import}
+            record = {
+                "file": path.name,
+                "index": index,
+                "seed": "external",
+                "taken_from": file,
+                "export": {
+                    "opset": opsets.get("", opsets.get("ai.onnx")),
+                    "ir_version": model.ir_version,
+                    "producer": f"{model.producer_name} {model.producer_version}".strip(),
+                    **facts_of_model(model, network, examples.classes),
+                },
+                "versions": versions(),
+                "sha256": file_digest(path),
+                "bytes": path.stat().st_size,
+            }
+            if base := run.config.variant(name).derived_from:
+                made_of = file_digest(run.member(base, index))
+                record["paired_with"] = {"variant": base, "sha256": made_of}
+            write_json(path.with_suffix(".json"), record)
+            run.publish(path, path.with_suffix(".json"))
+            progress.advance("import models")
+    confirmed(files, seen)

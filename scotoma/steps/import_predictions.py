@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from scotoma.detection.matching import dealt_outcomes, outcomes
 from scotoma.detection.table import BoxReading
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import DataError
-from scotoma.inference.members import score_files
+from scotoma.inference.members import manifests, score_files
 from scotoma.numbers.inputs import Flags
 from scotoma.predictions import Predictions, ScoredExamples
 from scotoma.predictions.external import ExternalPredictions
@@ -43,7 +44,7 @@ from scotoma.sources.answers import (
     reruns_an_example,
 )
 from scotoma.sources.reading import load_examples
-from scotoma.steps.gather import population_facts
+from scotoma.steps.gather import write_manifests
 from scotoma.storage.files import written
 
 
@@ -199,12 +200,11 @@ def import_predictions(run: Run, supplied: Supplied) -> list[Path]:
     """
     source, config = run.config.source, run.config
     names = names_in_files(config)
-    outputs = [run.predictions(name) for name in names]
-    if source.boxes is not None:
-        outputs.append(precision_file(run.root))
-    for name in names:
-        outputs += score_files(run, name, range(config.models_of(name)))
-    records = [_record(run, name, k) for name in names for k in range(config.models_of(name))]
+    held = [run.predictions(name) for name in names]
+    outputs = [*held, *([precision_file(run.root)] if source.boxes is not None else [])]
+    members = {name: range(config.models_of(name)) for name in names}
+    outputs += [path for name, own in members.items() for path in score_files(run, name, own)]
+    records = [_record(run, name, k) for name, own in members.items() for k in own]
     files = source.files_of_models(config)
     known = read_sources(run.mirror)
     seen = confirmed(files, known)
@@ -216,13 +216,10 @@ def import_predictions(run: Run, supplied: Supplied) -> list[Path]:
         if due:
             _import(run, supplied)
             confirmed(files, seen)
-    held = outputs[: len(names)]
-    manifests = [run.population(name) / "manifest.json" for name in names]
-    with run.step("prepare-001", manifests, [run.examples, *held, *records]) as due:
+    with run.step("prepare-001", manifests(run), [run.examples, *held, *records]) as due:
         if due:
-            for name, manifest in zip(names, manifests, strict=True):
-                write_json(manifest, population_facts(run, name))
-    return [*outputs, *manifests]
+            write_manifests(run)
+    return [*outputs, *manifests(run)]
 
 
 def _import(run: Run, supplied: Supplied) -> None:
@@ -277,29 +274,14 @@ def _write(
     """The predictions of a variant, and for each member where they are from."""
     paired = run.config.variant(name).derived_from
     ids, members = tuple(examples.ids), tuple(range(len(models)))
-    held: Predictions | ScoredExamples
-    if run.config.source.score is not None:
-        held = ScoredExamples(
-            variant=name,
-            predicted=answers.predicted,
-            example_ids=ids,
-            members=members,
-            paired_with=paired or "",
-            admission=answers.admission,
-        )
-    else:
-        held = Predictions(
-            variant=name,
-            example_ids=ids,
-            members=members,
-            classes=examples.classes,
-            predicted=answers.predicted,
-            paired_with=paired,
-            scores=answers.scores,
-            top5=answers.top5,
-            runtimes=(EXTERNAL,),
-            admission=answers.admission,
-        )
+    shared: dict[str, Any] = {
+        "variant": name, "example_ids": ids, "members": members, "paired_with": paired or "",
+        "predicted": answers.predicted, "admission": answers.admission,
+    }  # fmt: skip
+    held = ScoredExamples(**shared) if run.config.source.score is not None else Predictions(
+        **shared, classes=examples.classes, scores=answers.scores, top5=answers.top5,
+        runtimes=(EXTERNAL,),
+    )  # fmt: skip
     with written(run.predictions(name)) as temporary:
         held.write(temporary)
     for index, model in enumerate(models):

@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 import polars as pl
@@ -113,6 +113,10 @@ AGAIN: dict[ExamplesPart, str] = {
     "shown": "all models predict again, none is trained",
     "measured": "all is measured again, no model is trained or predicts",
 }
+AGAIN_OF = {
+    "models": "models are imported, predict and are measured again",
+    "files": "predictions are imported and measured again",
+}
 NOTHING = "no example that models are trained or tested on differs"
 
 
@@ -136,62 +140,41 @@ def _files_read(config: Config) -> tuple[dict[str, StampedFiles], Mapping[str, s
     return files | config.source.files_of_models(config), remarks
 
 
-@dataclass(frozen=True)
-class Changed:
-    """Files outside a run beside what they were when it looked last.
+Look = tuple[Mapping[str, StampedFiles], Sources]  # files by the key of the source; what they are
 
-    Attributes:
-        run: The run.
-        files: The files, by the key of the source.
-        before: What they were; of nothing in a new run.
-        sources: What they are.
-        parts: Digests of what each step read of the examples then.
+
+@contextlib.contextmanager
+def changes_told(run: Run) -> Iterator[Look]:
+    """Look at every file that an audit reads; those that nobody wrote to are not read.
+
+    After the block it is written down what they are, and said what changed since the last look and
+    what is made again.
     """
+    from scotoma.steps.external_models import models_here
 
-    run: Run
-    files: Mapping[str, StampedFiles]
-    before: Sources
-    sources: Sources
-    parts: Mapping[ExamplesPart, str]
+    files, remarks = _files_read(models_here(run))
+    before = read_sources(run.mirror)
+    parts = {part: part_digest(run, part) for part in AGAIN}
+    sources = examine(files, before, remarks)
+    yield files, sources
+    if sources != before:
+        write_sources(run.mirror, sources)
+    if before.files and (changes := sources.changes(before)):
+        named = ", ".join(_named(sources, key, names) for key, names in changes.items())
+        differing = (AGAIN[part] for part in AGAIN if parts[part] != part_digest(run, part))
+        again = [AGAIN_OF[key] for key in AGAIN_OF if key in changes]
+        progress.note(
+            f"note    {named} changed since the last audit in this folder: "
+            f"{next(iter((*again, *differing)), NOTHING)}"
+        )
 
-    @classmethod
-    def since_last_look(cls, run: Run) -> Changed:
-        """Look at every file that the audit reads; those that nobody wrote to are not read."""
-        config = run.config
-        if config.source.has_models:
-            from scotoma.steps.external_models import models_here
 
-            config = models_here(run)
-        files, remarks = _files_read(config)
-        before = read_sources(run.mirror)
-        parts = {part: part_digest(run, part) for part in AGAIN}
-        return cls(run, files, before, examine(files, before, remarks), parts)
-
-    def leave(self) -> None:
-        """Write down what the files are, and say what changed and what is made again."""
-        if self.sources != self.before:
-            write_sources(self.run.mirror, self.sources)
-        if self.before.files and (changes := self.sources.changes(self.before)):
-            named = ", ".join(self._named(key, names) for key, names in changes.items())
-            progress.note(
-                f"note    {named} changed since the last audit in this folder: "
-                f"{self._made_again(changes)}"
-            )
-
-    def _named(self, key: str, names: list[str]) -> str:
-        shown = printable(names[0])
-        if len(names) == 1:
-            return f"source.{key} ({shown})"
-        total = len({*self.sources.files.get(key, {}), *names})
-        return f"source.{key} ({len(names):,} of {total:,} files, such as {shown})"
-
-    def _made_again(self, changes: Mapping[str, list[str]]) -> str:
-        if "models" in changes:
-            return "models are imported, predict and are measured again"
-        if "files" in changes:
-            return "predictions are imported and measured again"
-        differing = (part for part in AGAIN if self.parts[part] != part_digest(self.run, part))
-        return next((AGAIN[part] for part in differing), NOTHING)
+def _named(sources: Sources, key: str, names: list[str]) -> str:
+    shown = printable(names[0])
+    if len(names) == 1:
+        return f"source.{key} ({shown})"
+    total = len({*sources.files.get(key, {}), *names})
+    return f"source.{key} ({len(names):,} of {total:,} files, such as {shown})"
 
 
 NOTES = "notes.json"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scotoma import progress
-from scotoma.config import Config
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.judging import Judging
 from scotoma.run.sources import SOURCES, confirmed
-from scotoma.steps.inputs import Changed
+from scotoma.steps.external_models import fetch_models, models_here
+from scotoma.steps.inputs import Look, changes_told
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
 
@@ -27,7 +27,7 @@ def prepare(run: Run) -> list[Path]:
     External predictions are imported whole.
     """
     predicted = run.config.source.has_answers
-    made = _predicted(run) if predicted else [*_models(run), *_decoded(run)]
+    made = _predicted(run) if predicted else [*fetch_models(run), *_decoded(run)]
     leaves = [*made, run.path(SOURCES)]
     rules = Judging.of(run).rules
     if rules is not None:
@@ -62,57 +62,40 @@ def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: b
         refuse_rules_about_labels(rules)
 
 
-def _models(run: Run) -> list[Path]:
-    if not run.config.source.has_models:
-        return []
-    from scotoma.steps.external_models import fetch_models
-
-    return fetch_models(run)
-
-
 def _predicted(run: Run) -> list[Path]:
     from scotoma.sources.answers import reruns_an_example, supplied_reruns
     from scotoma.steps.import_predictions import import_predictions, prepare_predicted
 
-    changed = Changed.since_last_look(run)
-    supplied = supplied_reruns(run.config)
-    rows = reruns_an_example(run.config, supplied)
-    more = f"/{rows} reruns" if rows > 1 else ""
-    outputs = _examples(run, changed, lambda: prepare_predicted(run, supplied), more)
+    with changes_told(run) as look:
+        supplied = supplied_reruns(run.config)
+        rows = reruns_an_example(run.config, supplied)
+        more = f"/{rows} reruns" if rows > 1 else ""
+        outputs = _examples(run, look, lambda: prepare_predicted(run, supplied), more)
     return [*outputs, *import_predictions(run, supplied)]
 
 
 def _decoded(run: Run) -> list[Path]:
-    return _examples(run, Changed.since_last_look(run), lambda: _decode(run))
+    with changes_told(run) as look:
+        return _examples(run, look, lambda: _decode(run))
 
 
-def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = "") -> list[Path]:
+def _examples(run: Run, look: Look, read: Callable[[], None], more: str = "") -> list[Path]:
     """The examples of both splits.
 
     Args:
         run: The run.
-        changed: What changed in the sources since the last look.
+        look: From `changes_told`.
         read: Reads and writes them.
         more: What else than the sources they are made from.
     """
-    outputs, sources = [run.examples, parts_file(run)], changed.sources
+    outputs, (files, sources) = [run.examples, parts_file(run)], look
     made_with = sources.key(*(key for key in sources.files if key != "models")) + more
-    made_with += _here(run).source.digest_beside()
+    made_with += models_here(run).source.digest_beside()
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             read()
-            confirmed(changed.files, sources)
-    changed.leave()
+            confirmed(files, sources)
     return outputs
-
-
-def _here(run: Run) -> Config:
-    """The run's configuration with its models, if they are external, in a folder."""
-    if not run.config.source.has_models:
-        return run.config
-    from scotoma.steps.external_models import models_here
-
-    return models_here(run)
 
 
 def _decode(run: Run) -> None:
@@ -120,7 +103,7 @@ def _decode(run: Run) -> None:
     from scotoma.datasets.orientation import orientation_notes
     from scotoma.sources.reading import open_examples
 
-    examples, parts = open_examples(_here(run))
+    examples, parts = open_examples(models_here(run))
     progress.start("decode images", 1)
     digests, oriented = PartDigests(examples), list[str]()
     with written(run.examples) as temporary:

@@ -27,7 +27,7 @@ from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
-    from scotoma.slices import Slice, SliceReport
+    from scotoma.slices import Slice
 
 
 SHOWN = 20  # slices that audit.json describes
@@ -92,21 +92,17 @@ def _of_scores(run: Run, examples: AuditedExamples) -> dict[str, dict[str, Any]]
     """Find the slices of every variant on which the mean score gets worse."""
     from scotoma.slices.features import features_of
 
-    features = features_of(examples, None, run.config.slices.features)
-    if not features.width:
-        return {}
-    score = run.config.source.score
+    asked, seed, score = run.config.slices, run.config.population.seed, run.config.source.score
+    features = features_of(examples, None, asked.features)
     assert score is not None
+    pairs = score_pairs(run, examples, "find slices") if features.width else ()
     return {
         variant.name: _search(
-            slice_question(table, lower_is_better=score.lower_is_better),
-            examples,
-            features,
-            run.config.slices,
-            run.config.population.seed,
+            slice_question(table, lower_is_better=score.lower_is_better), examples, features,
+            asked, seed,
         )
-        for variant, table in score_pairs(run, examples, "find slices")
-    }
+        for variant, table in pairs
+    }  # fmt: skip
 
 
 def _search(
@@ -120,7 +116,7 @@ def _search(
     from scotoma.slices.features import WORK, conditions_together
 
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
-    arrays = ("outcome", "baseline")
+    arrays = {name: outcome[name] for name in ("outcome", "baseline") if name in outcome}
     settings = SearchSettings.of(
         **{name: value for name, value in outcome.items() if name not in arrays},
         mode=asked.mode,
@@ -136,7 +132,7 @@ def _search(
     report = find_slices(
         features,
         settings=settings,
-        **{name: outcome[name] for name in arrays if name in outcome},
+        **arrays,
         ids=np.array(examples.ids),
         clusters=examples.clusters,
     )
@@ -147,11 +143,15 @@ def _search(
             f"{features.width} features and {features.height:,} examples allow slices of up to "
             f"{together} conditions in the time of an audit; scotoma slices searches further"
         )
+    # Reported ones, single conditions, and the most significant combinations.
+    points = report.lattice.sort(
+        pl.col("reported").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
+    )
     return report.as_dict() | {
         "slices": [_described(one) for one in report.slices],
         "change": report.change.as_dict(),
         "notes": notes,
-        "lattice": _lattice(report),
+        "lattice": points.head(POINTS).to_dict(as_series=False),
     }
 
 
@@ -179,12 +179,3 @@ def _described(one: Slice) -> dict[str, Any]:
     """Describe a slice, and the meaning of its conditions on image statistics."""
     looks = {name: STATISTICS[name] for name in one.features if name in STATISTICS}
     return one.as_dict() | {"about_images": looks}
-
-
-def _lattice(report: SliceReport) -> dict[str, list[Any]]:
-    """Order the lattice: slices reported, single conditions, most significant combinations."""
-    points = report.lattice.sort(
-        pl.col("reported").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
-    )
-    columns: dict[str, list[Any]] = points.head(POINTS).to_dict(as_series=False)
-    return columns
