@@ -16,6 +16,7 @@ from scotoma.steps.measures.pairs import (
     read_predictions,
     read_test_examples,
 )
+from scotoma.steps.measures.rates import MOST_CLASS_ROWS, write_rates
 from scotoma.steps.measures.scored import is_scored, mean_sections
 from scotoma.steps.table import Leaves, when_due
 
@@ -29,15 +30,12 @@ def bias(run: Run) -> Iterator[Leaves]:
     section, rates = run.section("bias"), run.class_rates
     yield Leaves([section, rates], measure_inputs(run))
     if is_scored(run):
-        from scotoma.steps.measures.rates import write_rates
-
         write_rates(rates, [])
         write_json(section, jsonable(mean_sections(run, read_test_examples(run))), indent=None)
         return
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         from scotoma.steps.import_predictions import read_detectors
         from scotoma.steps.measures.harms import Harms
-        from scotoma.steps.measures.rates import MOST_CLASS_ROWS, write_rates
 
         config, examples = run.config, read_test_examples(run)
         dense = read_predictions(run, "dense", examples)

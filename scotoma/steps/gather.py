@@ -8,6 +8,7 @@ from typing import Any
 
 from scotoma.config import Variant
 from scotoma.inference.members import manifests, member_files
+from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
 from scotoma.steps.table import Leaves, when_due
@@ -30,8 +31,6 @@ def gather(run: Run) -> Iterator[Leaves]:
     records = member_files(run, names, every)[1::2]
     inputs = [run.examples, *records, *(path for paths in parts.values() for path in paths)]
     yield Leaves(outputs, inputs)
-    from scotoma.predictions import Predictions
-
     for name in names:
         predictions = Predictions.gather(
             [Predictions.read(path, top5=True) for path in parts[name]]
@@ -49,8 +48,6 @@ def write_manifests(run: Run) -> None:
 
 def _parts(run: Run, name: str) -> list[Path]:
     """The shards of one variant that hold its members; not those that an earlier cut left."""
-    from scotoma.predictions import Predictions
-
     paths, members = [], 0
     for shard in range(len(list(run.path("shards").iterdir()))):
         if members < run.config.models_of(name):
@@ -98,8 +95,6 @@ def _runtimes(run: Run, name: str) -> list[str]:
     """What ran the members, in words; of scores nothing is known."""
     if run.config.source.score is not None:
         return []
-    from scotoma.predictions import Predictions
-
     return list(Predictions.read(run.predictions(name), rows=0).runtimes)
 
 

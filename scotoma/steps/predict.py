@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,9 +43,6 @@ from scotoma.steps.measures.devices import BothDevices
 from scotoma.steps.measures.gallery import exported_from, network_predictions
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
-
-if TYPE_CHECKING:
-    pass
 
 
 @when_due

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scotoma import progress
+from scotoma.config.gate import GateRules
+from scotoma.config.gate_groups import (
+    refuse_rules_about_labels,
+    refuse_rules_of_other_kind,
+    refuse_unknown_groups,
+)
+from scotoma.datasets import AuditedExamples, checked_parts
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.judging import Judging
@@ -15,10 +21,6 @@ from scotoma.steps.external_models import fetch_models, models_here
 from scotoma.steps.inputs import Look, changes_told
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
-
-if TYPE_CHECKING:
-    from scotoma.config.gate import GateRules
-    from scotoma.datasets import AuditedExamples
 
 
 def prepare(run: Run) -> list[Path]:
@@ -31,8 +33,6 @@ def prepare(run: Run) -> list[Path]:
     leaves = [*made, run.path(SOURCES)]
     rules = Judging.of(run).rules
     if rules is not None:
-        from scotoma.datasets import AuditedExamples
-
         tested = AuditedExamples.read(run.examples, images=False).split("test")
         refuse_unfit_rules(rules, tested, scored=run.config.source.score is not None)
     run_groups(run)  # what a technique cannot work with is refused now
@@ -50,12 +50,6 @@ def prepare(run: Run) -> list[Path]:
 
 def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: bool) -> None:
     """Refuse rules for groups or labels that there are not before hours of work, not after."""
-    from scotoma.config.gate_groups import (
-        refuse_rules_about_labels,
-        refuse_rules_of_other_kind,
-        refuse_unknown_groups,
-    )
-
     refuse_unknown_groups(rules, examples.partition().keys)
     refuse_rules_of_other_kind(rules, scored=scored)
     if not examples.labelled and not scored:
@@ -99,7 +93,6 @@ def _examples(run: Run, look: Look, read: Callable[[], None], more: str = "") ->
 
 
 def _decode(run: Run) -> None:
-    from scotoma.datasets import checked_parts
     from scotoma.datasets.orientation import orientation_notes
     from scotoma.sources.reading import open_examples
 

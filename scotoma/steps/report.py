@@ -5,32 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
-from scotoma.audit.findings import People, read_layers
+from scotoma.audit.document import GalleryPair
+from scotoma.audit.findings import Beside, People, read_layers
 from scotoma.audit.reviewed import read_reviewed
 from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import read_study
 from scotoma.datasets import AuditedExamples
+from scotoma.datasets.thumbnails import BLURRED, blurred, named_images, picture_files, shrunk
+from scotoma.document import Document
 from scotoma.errors import ConfigError, DataError
 from scotoma.fix.layers import layers_file, write_layers
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.processes.machine import versions
 from scotoma.robustness.plan import strip_file
 from scotoma.run import Run, checksums, read_json
+from scotoma.run.finished import compressed_variant, require_files
 from scotoma.run.sources import Sources, examine
 from scotoma.steps.inputs import compared_texts
 from scotoma.steps.judging.frontier import frontier_rows
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import file_digest, write_whole, written
-
-if TYPE_CHECKING:
-    from scotoma.audit.document import GalleryPair
-    from scotoma.document import Document
 
 
 @when_due
@@ -124,10 +123,8 @@ def write_gallery(run: Run, folder: Path, variant: str | None) -> str:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"--out needs a new or empty folder, got {quoted(str(folder))}")
-    from scotoma.audit.document import GalleryPair
     from scotoma.divergence.gallery_section import gallery_documents
     from scotoma.document.html import html_page
-    from scotoma.run.finished import compressed_variant, require_files
     from scotoma.steps.measures.gallery import gallery_pairs
 
     audit_file, scores_file = run.path("audit.json"), run.path("divergence.parquet")
@@ -178,8 +175,6 @@ def _document(
     blur: bool,
     images: bool,
 ) -> Document:
-    from scotoma.audit.findings import Beside
-    from scotoma.datasets import thumbnails
     from scotoma.report import audit_document
 
     run.fetch(run.costs)
@@ -194,7 +189,7 @@ def _document(
     beside = Beside(rows, dict(made_with), run.newest, strip, texts, _people(run), layers)
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
-        remark = thumbnails.BLURRED
+        remark = BLURRED
     return audit_document(audit, gate, beside, shown, remark)
 
 
@@ -227,8 +222,6 @@ def _kept(run: Run) -> Path:
 
 def _shrunk(run: Run, example_ids: list[str]) -> dict[str, bytes]:
     """Small images by example id."""
-    from scotoma.datasets.thumbnails import shrunk
-
     images = sorted(images_of(run, example_ids).items())
     return {name: pixels for name, data in images if (pixels := shrunk(data))}
 
@@ -245,8 +238,6 @@ def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
         return {}, "The run's folder holds no images."
     rows = dict(pl.read_parquet(path, glob=False).iter_rows())
     if blur:
-        from scotoma.datasets.thumbnails import blurred
-
         rows = {name: blurred(data) for name, data in rows.items()}
     return rows, ""
 
@@ -259,8 +250,6 @@ def images_of(run: Run, example_ids: list[str]) -> dict[str, bytes]:
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}
     folder = run.config.source.folder_of_pictures
     if "image_name" in shown.columns and folder:
-        from scotoma.datasets.thumbnails import named_images
-
         names = dict(shown.select("example_id", "image_name").iter_rows())
         return named_images(folder, names)
     return {}
@@ -277,8 +266,6 @@ def _pictures(run: Run) -> str:
     shown = AuditedExamples.read(run.examples, only=_in_gallery(read_audit(audit))).table
     if "image_name" not in shown.columns:
         return ""
-    from scotoma.datasets.thumbnails import picture_files
-
     files = picture_files(folder, shown["image_name"].to_list())
     return examine({"examples": files}, Sources()).key("examples")
 

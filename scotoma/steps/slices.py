@@ -22,7 +22,7 @@ from scotoma.steps.measures.pairs import (
     read_predictions,
     read_test_examples,
 )
-from scotoma.steps.measures.scored import is_scored, score_pairs, slice_question
+from scotoma.steps.measures.scored import score_pairs, slice_question
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
@@ -43,21 +43,25 @@ def slices(run: Run) -> Iterator[Leaves]:
     yield Leaves([section], [*measure_inputs(run), *looks], told=[section, *looks])
     from scotoma.slices.features import features_of
 
-    examples = read_test_examples(run)
-    if is_scored(run):
-        write_json(section, jsonable(_of_scores(run, examples)))
-        return
-    dense = read_predictions(run, "dense", examples)
-    statistics = pl.read_parquet(looks[0]) if looks else None
-    features = features_of(examples, statistics, run.config.slices.features, dense.predicted)
+    examples, score = read_test_examples(run), run.config.source.score
     asked, seed = run.config.slices, run.config.population.seed
-    reports = measure_variants(
-        run,
-        examples,
-        "find slices",
-        lambda comparison: _search(_outcome(comparison, examples), examples, features, asked, seed),
-        dense,
-    )
+    dense = None if score else read_predictions(run, "dense", examples)
+    statistics = pl.read_parquet(looks[0]) if looks else None
+    features = features_of(examples, statistics, asked.features, dense and dense.predicted)
+
+    def search(outcome: Mapping[str, Any]) -> dict[str, Any]:
+        return _search(outcome, examples, features, asked, seed)
+
+    if score:
+        pairs = score_pairs(run, examples, "find slices") if features.width else ()
+        reports = {
+            variant.name: search(slice_question(table, lower_is_better=score.lower_is_better))
+            for variant, table in pairs
+        }
+    else:
+        reports = measure_variants(
+            run, examples, "find slices", lambda pair: search(_outcome(pair, examples)), dense
+        )
     write_json(section, jsonable(reports))
 
 
@@ -86,23 +90,6 @@ def _measured(run: Run) -> list[Path]:
                 image_statistics(examples).write_parquet(temporary)
             progress.advance("measure images")
     return [table]
-
-
-def _of_scores(run: Run, examples: AuditedExamples) -> dict[str, dict[str, Any]]:
-    """Find the slices of every variant on which the mean score gets worse."""
-    from scotoma.slices.features import features_of
-
-    asked, seed, score = run.config.slices, run.config.population.seed, run.config.source.score
-    features = features_of(examples, None, asked.features)
-    assert score is not None
-    pairs = score_pairs(run, examples, "find slices") if features.width else ()
-    return {
-        variant.name: _search(
-            slice_question(table, lower_is_better=score.lower_is_better), examples, features,
-            asked, seed,
-        )
-        for variant, table in pairs
-    }  # fmt: skip
 
 
 def _search(
