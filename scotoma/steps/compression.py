@@ -65,14 +65,14 @@ class Compression:
 
     def __call__(self, base: str, index: int) -> None:
         """Write a member in every form that is due, with its record."""
-        due = [v for v in self.variants if v.derived_from == base]
+        own = [v for v in self.variants if v.derived_from == base]
         made_of = file_digest(self.run.member(base, index))
-        due = [variant for variant in due if not self._finished(variant, index, made_of)]
+        due = [variant for variant in own if not self._finished(variant, index, made_of)]
         if due:
             member, difference = self._graph(base, index)
             for variant in due:
                 self._write(variant, index, member, made_of, difference)
-        progress.advance("quantize", sum(v.derived_from == base for v in self.variants))
+        progress.advance("quantize", len(own))
 
     def _graph(self, base: str, index: int) -> tuple[onnx.ModelProto, float | None]:
         """A member as a graph in float32, and how far its scores are from torch's.
@@ -140,11 +140,8 @@ class Compression:
     def _finished(self, variant: Variant, index: int, made_of: str) -> bool:
         """Whether a member is there, whole, and made of the same weights in the same way."""
         path = self.run.member(variant.name, index)
-        record = path.with_suffix(".json")
-        if not path.exists():
-            return False
-        recorded, origin = read_record(record), self._origin(variant, made_of)
-        same = {key: recorded.get(key) for key in origin} == origin
+        recorded, origin = read_record(path.with_suffix(".json")), self._origin(variant, made_of)
+        same = path.exists() and {key: recorded.get(key) for key in origin} == origin
         return same and bool(recorded.get("sha256") == file_digest(path))
 
     def _origin(self, variant: Variant, made_of: str) -> dict[str, Any]:

@@ -167,9 +167,9 @@ def draft(frame: pl.DataFrame, table: Path, options: InitOptions, labels: Sequen
         source = _scores_of_labels(frame.drop(labels), table, str(predictions))
         others += ["image", source.get("key", "example_id")]
     elif images is None:
-        source, own, baseline = _predictions(frame, table, label, classes, options, notes)
-        others += ["image", *own]
-        values |= _compared_with(baseline, notes)
+        source, own, compared = _predictions(frame, table, label, classes, options, notes)
+        others += own
+        values |= compared
     else:
         kind = "image_folder" if models is None else "onnx"
         source = {"kind": kind, "images": images, "attributes": str(table)}
@@ -261,47 +261,51 @@ def _scores(frame: pl.DataFrame, table: Path, options: InitOptions, labels: Sequ
     if len(labels) > 1:
         raise ConfigError(f"--score takes the true number from one --label, got {listed(labels)}")
     notes: list[str] = []
-    source: dict[str, Any] = {
-        "kind": "scores",
-        "files": predictions or str(table),
-        "examples": str(table),
-    }
-    values: dict[str, Any] = {"version": 1, "project": _project(table), "source": source}
-    names: list[str] = []
+    variants: dict[str, list[str]] = {}
     if predicted:
         held = frame if predictions is None else file_columns(predictions)
-        names = columns(frame if held is None else held, predicted, "--predicted")
-        variants = variants_of(names)
-        source["columns"] = variants
-        baseline = baseline_of(variants)
-    else:
-        baseline = _baseline(predictions or "", guessed_key(frame, images=False))
-    own = [*labels, *(names if predictions is None else [])]
-    key = guessed_key(frame.drop(own), images=False)
-    source |= _ids_in(key)
-    if labels:
-        source["measure"] = score
-        values["label"] = {"column": labels[0]}
-    else:
-        source["lower_is_better"] = score == "lower"
-    values |= _compared_with(baseline, notes)
-    others = [*own, *filter(None, [key]), "image", *_split_of_table(frame, own, notes)]
+        variants = variants_of(columns(frame if held is None else held, predicted, "--predicted"))
+    own = [] if predictions else _every(variants)
+    key = guessed_key(frame.drop([*labels, *own]), images=False)
+    source, others, compared = _of_tables(frame, table, options, labels, variants, key, notes)
+    source["kind"] = "scores"
+    source |= {"measure": score} if labels else {"lower_is_better": score == "lower"}
+    values: dict[str, Any] = {"version": 1, "project": _project(table), "source": source}
+    values |= ({"label": {"column": labels[0]}} if labels else {}) | compared
     everyone = pl.repeat(True, frame.height, eager=True)
     _add_groups(values, frame, options, everyone, others, notes)
     return Draft(values, tuple(notes))
 
 
+def _every(variants: Mapping[str, Sequence[str]]) -> list[str]:
+    return [name for names in variants.values() for name in names]
+
+
+def _of_tables(
+    frame: pl.DataFrame,
+    table: Path,
+    options: InitOptions,
+    labels: Sequence[str],
+    variants: Mapping[str, Sequence[str]],
+    key: str | None,
+    notes: list[str],
+) -> tuple[dict[str, Any], list[str], dict[str, str]]:
+    """The section `source`, columns that are no attributes, and the key `baseline`."""
+    pattern, named = options.predictions, {"columns": variants} if variants else {}
+    source = {"kind": "predictions", "files": pattern or str(table), **named}
+    source |= {"examples": str(table)} | _ids_in(key)
+    own = [*labels, *([] if pattern else _every(variants))]
+    others = [*own, *filter(None, [key]), "image", *_split_of_table(frame, own, notes)]
+    baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)
+    if baseline in ("", "dense"):
+        return source, others, {}
+    notes.append(f"baseline {quoted(baseline)}: others are compared with it")
+    return source, others, {"baseline": baseline}
+
+
 def _ids_in(key: str | None) -> dict[str, Any]:
     """What `source` says of the column of ids: nothing where it has the usual name."""
     return {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
-
-
-def _compared_with(baseline: str, notes: list[str]) -> dict[str, str]:
-    """What a configuration says of the baseline: nothing where it is unknown, or dense."""
-    if baseline in ("", "dense"):
-        return {}
-    notes.append(f"baseline {quoted(baseline)}: others are compared with it")
-    return {"baseline": baseline}
 
 
 def _predictions(
@@ -311,8 +315,8 @@ def _predictions(
     classes: Sequence[str],
     options: InitOptions,
     notes: list[str],
-) -> tuple[dict[str, Any], list[str], str]:
-    """The section `source` of a table, its columns that are no attributes, and the baseline."""
+) -> tuple[dict[str, Any], list[str], dict[str, str]]:
+    """What `_of_tables` says of files of predictions."""
     pattern, predicted = options.predictions, options.predicted
     others = frame.drop(label)
     first = others if pattern is None else file_columns(pattern)
@@ -336,9 +340,8 @@ def _predictions(
         else:
             variants = variants_of(names)
             notes.append(f"predictions of {listed(list(variants))} in columns {listed(names)}")
-    own_names = [one for names in variants.values() for one in names]
     if pattern is None:
-        key = guessed_key(others.drop(own_names), images=False)
+        key = guessed_key(others.drop(_every(variants)), images=False)
     if key and first is not None and not {key, "example_id"} & {*first.columns}:
         key = None
     if key is None and first is not None and first.height != frame.height:
@@ -346,13 +349,9 @@ def _predictions(
             f"{quoted(table.name)} has {frame.height:,} rows and no column of ids that the "
             f"predictions have too, which have {first.height:,} rows; add one to both"
         )
-    source: dict[str, Any] = {"kind": "predictions", "files": pattern or str(table)}
-    source |= {"columns": variants} if variants else column_of
-    source |= {"examples": str(table)} | _ids_in(key)
-    baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)
-    left = own_names if pattern is None else []
-    left += _split_of_table(frame, [label, *left], notes)
-    return source, [*left, *filter(None, [key])], baseline
+    made = _of_tables(frame, table, options, [label], variants, key, notes)
+    made[0].update(column_of)
+    return made
 
 
 def _split_of_table(frame: pl.DataFrame, others: Sequence[str], notes: list[str]) -> list[str]:

@@ -66,8 +66,7 @@ def plan_audit(
                 raise ConfigError(
                     "--assumed-error is for classes, and source.kind is scores; leave it out"
                 )
-            document, content = plan_of_scores(complete)
-            return Answer(document, content)
+            return Answer(*plan_of_scores(complete))
         seconds = TRIAL_S if trial else 0.0
         plan, complaint = _plan(complete, newest, assumed, seconds, quiet=quiet)
     refusal = DataError(complaint) if complaint else None

@@ -132,50 +132,44 @@ def give_verdict(
     Raises:
         DataError: There is no audit, or it cannot be judged by these rules.
     """
-    with folder.listed():
-        return _give_verdict(folder, rules, as_of, shipped)
-
-
-def _give_verdict(
-    folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
-) -> Judged:
     from scotoma.report.summary import summary
     from scotoma.verdict import applied_rules, exit_code, judge
     from scotoma.verdict.documents import junit, markdown
 
-    path = folder.root / "audit.json"
-    folder.fetch([path, *(folder.root / name for name in OUTCOMES)])
-    if not _judges(folder.root / "gate.json", path):
-        _forget(folder)
-    checksums.refuse_changed(folder, [path.name])
-    audit = read_audit(path, folder.place(path))
-    previous = None if audit.scores else read_previous(folder)
-    applied = applied_rules(rules, audit)
-    gate = judge(
-        _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous,
-        file_digest(path),
-    )  # fmt: skip
-    texts = {
-        "summary.md": markdown(gate, audit.admission),
-        "junit.xml": junit(gate),
-        "gate.json": as_text(gate),
-    }
-    judged = Judged(
-        gate=gate,
-        content=texts["gate.json"],
-        summary=summary(audit, gate),
-        markdown=texts["summary.md"],
-        place=folder.place(folder.root / "gate.json"),
-        notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
-        exit_code=exit_code(gate, shipped),
-    )
-    if any(_text(folder.root / name) != text for name, text in texts.items()):
-        _forget(folder)  # so that no half of it stays beside half of the new one
-        for name, text in texts.items():  # gate.json last: where it is, the others are
-            write_whole(folder.root / name, text)
-            folder.publish([folder.root / name])
-    checksums.amend(folder, OUTCOMES)
-    return judged
+    with folder.listed():
+        path = folder.root / "audit.json"
+        folder.fetch([path, *(folder.root / name for name in OUTCOMES)])
+        if not _judges(folder.root / "gate.json", path):
+            _forget(folder)
+        checksums.refuse_changed(folder, [path.name])
+        audit = read_audit(path, folder.place(path))
+        previous = None if audit.scores else read_previous(folder)
+        applied = applied_rules(rules, audit)
+        gate = judge(
+            _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous,
+            file_digest(path),
+        )  # fmt: skip
+        texts = {
+            "summary.md": markdown(gate, audit.admission),
+            "junit.xml": junit(gate),
+            "gate.json": as_text(gate),
+        }
+        judged = Judged(
+            gate=gate,
+            content=texts["gate.json"],
+            summary=summary(audit, gate),
+            markdown=texts["summary.md"],
+            place=folder.place(folder.root / "gate.json"),
+            notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
+            exit_code=exit_code(gate, shipped),
+        )
+        if any(_text(folder.root / name) != text for name, text in texts.items()):
+            _forget(folder)  # so that no half of it stays beside half of the new one
+            for name, text in texts.items():  # gate.json last: where it is, the others are
+                write_whole(folder.root / name, text)
+                folder.publish([folder.root / name])
+        checksums.amend(folder, OUTCOMES)
+        return judged
 
 
 def _with_rates(folder: Mirror, audit: Audit, rules: GateRules) -> Audit:

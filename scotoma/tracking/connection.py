@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,28 +64,35 @@ def quiet(uri: str) -> Iterator[None]:
         uri: Tracking URI. Unless MLFLOW_TRACKING_URI names its host, MLflow does not see the
             password of the environment: a configuration may come from anybody.
     """
-    wanted = {**{k: v for k, v in PATIENCE.items() if k not in os.environ}, **SILENCE}
     withheld = () if _is_named_by_environment(uri) else (*CREDENTIALS, AUTHENTICATION)
-    # MLflow writes down which workspace it found out from Kubernetes.
-    before = {name: os.environ.get(name) for name in (*wanted, *withheld, "MLFLOW_WORKSPACE")}
     disabled = logging.root.manager.disable
-    os.environ.update(wanted)
-    for name in withheld:
-        os.environ.pop(name, None)
     # By level and for all: alembic's migrations configure their loggers anew. What goes wrong
     # arrives as an exception.
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with _environment(PATIENCE | os.environ | SILENCE, withheld), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(disabled)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _environment(wanted: Mapping[str, str], withheld: Sequence[str] = ()) -> Iterator[None]:
+    """Set environment variables, and take others away, as long as the block.
+
+    MLflow itself writes down there which workspace it found out from Kubernetes.
+    """
+    before = dict(os.environ)
+    os.environ.update(wanted)
+    for name in withheld:
+        os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def import_client(uri: str) -> None:
@@ -189,7 +196,7 @@ def wait_for_server(client: Any) -> None:
     retries = int(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
     factor = float(os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"])
     patience, began, pause = factor * (2**retries - 1), time.monotonic(), max(0.5, factor)
-    with _without_retries():
+    with _environment({"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}):
         while True:
             try:
                 client.search_experiments(max_results=1)
@@ -204,17 +211,6 @@ def wait_for_server(client: Any) -> None:
                 )  # fmt: skip
             time.sleep(pause)
             pause = min(2 * pause, 30.0)
-
-
-@contextlib.contextmanager
-def _without_retries() -> Iterator[None]:
-    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-    before = os.environ[name]
-    os.environ[name] = "0"
-    try:
-        yield
-    finally:
-        os.environ[name] = before
 
 
 def passes(error: BaseException) -> bool:

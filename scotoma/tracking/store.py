@@ -245,22 +245,16 @@ def _attached(run: Run, client: Any, home: str, draw: Draw | None) -> Iterator[P
     """A folder with the files to attach to the run of the audit."""
     paths = [run.path(name) for name in ARTIFACTS]
     run.fetch(*paths)
+    contents = {path.name: path.read_bytes() for path in paths if path.exists()}
+    contents["config.yaml"] = portable(contents["config.yaml"].decode()).encode()
+    if draw is not None:
+        date = _of_data(run).get(DATA_DATE, "")
+        own = LoggedAudit(datetime.datetime.now(datetime.UTC), "finished", "", data_date=date)
+        own = own.with_files(contents["audit.json"], contents["gate.json"])
+        contents |= draw([*logged_audits(client, home, MOST_MONTHS), own])
     with tempfile.TemporaryDirectory() as folder:
-        for path in paths:
-            if path.name == "config.yaml":
-                text = portable(path.read_text(encoding="utf-8"))
-                Path(folder, path.name).write_text(text, encoding="utf-8")
-            elif path.exists():
-                Path(folder, path.name).write_bytes(path.read_bytes())
-        if draw is not None:
-            months = logged_audits(client, home, MOST_MONTHS)
-            contents = [run.path(name).read_bytes() for name in ("audit.json", "gate.json")]
-            date = _of_data(run).get(DATA_DATE, "")
-            now = datetime.datetime.now(datetime.UTC)
-            own = LoggedAudit(now, "finished", "", data_date=date)
-            months.append(own.with_files(*contents))
-            for name, content in draw(months).items():
-                Path(folder, name).write_bytes(content)
+        for name, content in contents.items():
+            Path(folder, name).write_bytes(content)
         yield Path(folder)
 
 

@@ -60,7 +60,7 @@ def shared_view(
             *(_chart("BAR", axis, metricKey=axis) for axis in axes),
             _chart("PARALLEL", selectedParams=[], selectedMetrics=axes),
         ]
-    return TAG + _key(result), _enveloped(name, view, created_ms)
+    return TAG + result[:KEY_SIGNS], _enveloped(name, view, created_ms)
 
 
 def describe_experiment(client: Any, experiment_id: str, created_ms: int) -> None:
@@ -76,17 +76,12 @@ def describe_experiment(client: Any, experiment_id: str, created_ms: int) -> Non
             experiment_id, TAG + ALL, _enveloped("All audits", view, created_ms)
         )
     note = (
-        f"{WRITTEN}({audits_address(experiment_id)}), newest month first. Each has its report, the "
+        f"{WRITTEN}({_address(experiment_id, ALL)}), newest month first. Each has its report, the "
         "chart of all months, and a run for each variant."
     )
     known = tags.get("mlflow.note.content", "")
     if known != note and (not known or known.startswith(WRITTEN)):
         client.set_experiment_tag(experiment_id, "mlflow.note.content", note)
-
-
-def audits_address(experiment_id: str) -> str:
-    """The table of all audits, from the root of MLflow's pages."""
-    return _address(experiment_id, ALL)
 
 
 def view_address(experiment_id: str, result: str) -> str:
@@ -95,7 +90,7 @@ def view_address(experiment_id: str, result: str) -> str:
     >>> view_address("3", "0123456789abcdef0123").partition("?")[0]
     '#/experiments/3/runs'
     """
-    return _address(experiment_id, _key(result), compareRunsMode="CHART")
+    return _address(experiment_id, result[:KEY_SIGNS], compareRunsMode="CHART")
 
 
 def _address(experiment_id: str, key: str, **more: str) -> str:
@@ -122,10 +117,6 @@ def _view(query: str, axes: Collection[str], *, ascending: bool) -> dict[str, An
         "columnOrder": columns,
         "columnWidths": {f"params.`{name}`": width for name, width in WIDE.items()},
     }
-
-
-def _key(result: str) -> str:
-    return result[:KEY_SIGNS]
 
 
 def _enveloped(name: str, view: dict[str, Any], created_ms: int) -> str:
