@@ -247,7 +247,7 @@ def _add_groups(
 
 def _scores(frame: pl.DataFrame, table: Path, options: InitOptions, labels: Sequence[str]) -> Draft:
     """The configuration of an audit of scores that fits a table."""
-    score, predictions, predicted = options.score, options.predictions, options.predicted
+    score, predictions, predicted = options.score or "", options.predictions, options.predicted
     if score not in SCORES:
         raise ConfigError(
             f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -100,8 +101,10 @@ def run_identical(
     cost = cost_of(*(one.seconds for one in found.values())) if len(found) > 1 else None
     made = spread_document(f"{count} runs of seed {config.population.seed}", spreads, [], 0.95)
     said = Section("identical", "", list(_sentences(found, cost)))
-    told = {key: {mode: getattr(one, field) for mode, one in found.items()}
-            for key, field in TOLD.items()}  # fmt: skip
+    told: dict[str, Any] = {
+        key: {mode: getattr(one, field) for mode, one in found.items()}
+        for key, field in TOLD.items()
+    }
     told |= {"rows": finding_rows({"spread": spreads}).to_dicts(),
             "cost": cost, "published_cost": _published()}  # fmt: skip
     return Answer(replace(made, sections=[*made.sections, said]), told)

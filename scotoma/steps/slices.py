@@ -47,7 +47,7 @@ def slices(run: Run) -> Iterator[Leaves]:
     asked, seed = run.config.slices, run.config.population.seed
     dense = None if score else read_predictions(run, "dense", examples)
     statistics = pl.read_parquet(looks[0]) if looks else None
-    features = features_of(examples, statistics, asked.features, dense and dense.predicted)
+    features = features_of(examples, statistics, asked.features, dense.predicted if dense else None)
 
     def search(outcome: Mapping[str, Any]) -> dict[str, Any]:
         return _search(outcome, examples, features, asked, seed)
