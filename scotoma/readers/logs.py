@@ -283,7 +283,7 @@ def _check_choices(task: str, parts: list[Gathered], *, reruns: bool) -> None:
                 f"{printable(masked(place))} holds logs of {len(own)} models for task "
                 f"{printable(task)} ({printable(masked(', '.join(own)))}); name those of one"
             )
-        if len(here) > 1 and not reruns and here[0].facts["format"] not in REPEATED:
+        if len(here) > 1 and not reruns and here[0].format not in REPEATED:
             files = printable(", ".join(part.path.name for part in here))[:300]
             way_out = "name one, or take all as reruns with --reruns"
             if not all(part.succeeded for part in here):
