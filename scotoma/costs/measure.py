@@ -110,10 +110,8 @@ def measure_training(
 def _time_steps(
     config: Config, cost: NetworkCost, pixels: NDArray[np.uint8], classes: int, seconds: float
 ) -> NetworkCost:
-    from scotoma.training.choose_backend import choose_backend, members_together
-    from scotoma.training.engine import Member, Training
+    from scotoma.training.choose_backend import choose_backend, members_together, trial
     from scotoma.training.placement import training_device
-    from scotoma.training.task import TrainingTask
 
     end, batch, models = time.perf_counter() + seconds, len(pixels), config.population.models
     labels, device = np.arange(batch) % classes, training_device()
@@ -122,17 +120,10 @@ def _time_steps(
 
     def timed(size: int, steps: int) -> float:
         """Time one step of members that train together on batches of some images."""
-        recipe = {"epochs": None, "steps": steps + 1, "batch_size": size}
-        training = Training(
-            [Member("trial", k, k) for k in range(together)],
-            pixels,
-            labels,
-            model=config.source.model,
-            task=TrainingTask(classes),
-            recipe=config.source.recipe.model_copy(update=recipe),
-            backend=backend,
-            device=device,
-        )
+        training = trial(
+            config, pixels, labels, classes, together, backend, device,
+            epochs=None, steps=steps + 1, batch_size=size,
+        )  # fmt: skip
         warm = training.advance(training.start(), 1)
         began = _clock()
         training.advance(warm)

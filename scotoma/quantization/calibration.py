@@ -91,7 +91,7 @@ def value_ranges(graph: ModelProto, images: NDArray[np.float32], tensors: Sequen
                 helper.make_node(operator, [tensor], [name], name=name, keepdims=0)
             )
             probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
-    opened = _session(probe.SerializeToString(), "ENABLE_ALL")
+    opened = session(probe.SerializeToString(), "ENABLE_ALL")
     extremes = np.array([opened.run(None, batch) for batch in _batches(opened, images)])
     low, high = extremes[:, ::2].min(axis=0), extremes[:, 1::2].max(axis=0)
     return {name: (low[k], high[k]) for k, name in enumerate(tensors)}
@@ -126,7 +126,7 @@ def histogram_ranges(
                 calibrate_method=CalibrationMethod[variant.calibrator.capitalize()],
                 extra_options=options,
             )
-            collector.infer_session = _session(
+            collector.infer_session = session(
                 str(augmented), "DISABLE_ALL"
             )  # its own takes all cores
             for batch in _batches(collector.infer_session, images):
@@ -136,12 +136,24 @@ def histogram_ranges(
     return {name: (float(held.lowest), float(held.highest)) for name, held in data.items()}
 
 
-def _session(model: str | bytes, optimised: str) -> onnxruntime.InferenceSession:
+def session(
+    model: str | bytes, level: str, *, written: Path | None = None
+) -> onnxruntime.InferenceSession:
+    """Open a session of one thread on the processor.
+
+    Args:
+        model: The model's file, or its bytes.
+        level: How far the graph is optimised, in ONNX Runtime's word.
+        written: Where the optimised graph is written to; its products of 8 bits cannot overflow.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = getattr(levels, f"ORT_{optimised}")
+    options.graph_optimization_level = getattr(levels, f"ORT_{level}")
+    if written:
+        options.optimized_model_filepath = str(written)
+        options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference
-from torch import nn
+from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
 
 from scotoma._version import __version__
@@ -15,27 +15,27 @@ from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture
 
 # What torch.fx folds.
 PATTERNS = [
-    (torch.nn.Conv1d, torch.nn.BatchNorm1d),
-    (torch.nn.Conv2d, torch.nn.BatchNorm2d),
-    (torch.nn.Conv3d, torch.nn.BatchNorm3d),
-    (torch.nn.Linear, torch.nn.BatchNorm1d),
+    (nn.Conv1d, nn.BatchNorm1d),
+    (nn.Conv2d, nn.BatchNorm2d),
+    (nn.Conv3d, nn.BatchNorm3d),
+    (nn.Linear, nn.BatchNorm1d),
 ]
 
 
-def fold(model: torch.nn.Module) -> torch.nn.Module:
+def fold(model: nn.Module) -> nn.Module:
     """Fold every batch normalisation of a network into its convolution.
 
     A normalisation stays where it does not follow one convolution alone, or where torch.fx cannot
     trace the network.
     """
     try:
-        folded: torch.nn.Module = fuse(model.eval())
+        folded: nn.Module = fuse(model.eval())
     except torch.fx.proxy.TraceError:
         return model.eval()
     return folded
 
 
-def _folded(model: torch.nn.Module) -> tuple[Folded, ...]:
+def _folded(model: nn.Module) -> tuple[Folded, ...]:
     """List the pairs that `fold` makes one layer of."""
     try:
         graph = torch.fx.symbolic_trace(model).graph
@@ -52,7 +52,7 @@ def _folded(model: torch.nn.Module) -> tuple[Folded, ...]:
     )
 
 
-def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Architecture:
+def export_graph(model: nn.Module, images: Tensor) -> Architecture:
     """Export an architecture once.
 
     Args:
@@ -94,7 +94,7 @@ def export_graph(model: torch.nn.Module, images: torch.Tensor) -> Architecture:
     return Architecture(shape_inference.infer_shapes(graph), pairs)
 
 
-def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -> ModelProto:
+def _exported(model: nn.Module, images: Tensor, *, optimize: bool) -> ModelProto:
     program = torch.onnx.export(
         model,
         (images,),
@@ -124,7 +124,7 @@ IR_VERSION = 10  # of opset 21
 _Node = tuple[str, dict[str, Any], tuple[int, ...]]
 
 
-def sequential_graph(model: nn.Module, images: torch.Tensor) -> ModelProto | None:
+def sequential_graph(model: nn.Module, images: Tensor) -> ModelProto | None:
     """Write the graph of a network whose layers are called one after the other.
 
     Args:
@@ -179,7 +179,7 @@ def _chain(model: nn.Module) -> list[tuple[str, nn.Module]] | None:
     return [(node.target, model.get_submodule(node.target)) for node in calls]
 
 
-def _node(layer: Any, active: torch.Tensor, output: torch.Tensor) -> _Node | None:
+def _node(layer: Any, active: Tensor, output: Tensor) -> _Node | None:
     """Translate a layer to a node, from its input and its output; None for any other."""
     kind = type(layer)  # a subclass may do something else
     if kind is nn.Conv2d and layer.padding_mode == "zeros" and not isinstance(layer.padding, str):

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import ModelProto, helper, numpy_helper
 
 from scotoma.config import Variant
-from scotoma.quantization.calibration import Ranges
+from scotoma.quantization.calibration import Ranges, session
 from scotoma.quantization.compress import put_in_order
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 
@@ -239,13 +238,7 @@ def float32_layers(graph: ModelProto, path: Path, variant: Variant) -> list[dict
 def _optimised(path: Path) -> ModelProto:
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         target = Path(folder, "optimised.onnx")
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        levels = onnxruntime.GraphOptimizationLevel
-        options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
-        options.optimized_model_filepath = str(target)
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session(str(path), "ENABLE_EXTENDED", written=target)
         return onnx.load(target)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from scotoma.config import Config
 from scotoma.datasets import IndexedImages
+from scotoma.numbers.inputs import Ints
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
@@ -58,10 +57,27 @@ def compiling_pays(config: Config, steps: int) -> bool:
     return steps * sum(config.models_of(one.name) for one in trained) >= COMPILED_FROM
 
 
+def trial(
+    config: Config, images: IndexedImages, labels: Ints, classes: int, members: int,
+    backend: Backend, device: torch.device = PROCESSOR, **recipe: int | None,
+) -> Training:  # fmt: skip
+    """Build the training of some members whose steps are to be timed, by a changed recipe."""
+    return Training(
+        [Member("trial", k, k) for k in range(members)],
+        images,
+        labels,
+        model=config.source.model,
+        task=TrainingTask(classes),
+        recipe=config.source.recipe.model_copy(update=recipe),
+        backend=backend,
+        device=device,
+    )
+
+
 def choose_backend(
     config: Config,
     images: IndexedImages,
-    labels: NDArray[np.int64],
+    labels: Ints,
     device: torch.device = PROCESSOR,
 ) -> Backend:
     """Choose the faster backend for a network.
@@ -90,14 +106,8 @@ def choose_backend(
 
         def trained(steps: int) -> float:
             began = clock()
-            Training(
-                [Member("trial", k, k) for k in range(members)],
-                images,
-                labels,
-                model=source.model,
-                task=TrainingTask(int(labels.max()) + 1),
-                recipe=source.recipe.model_copy(update={"steps": steps}),
-                backend=backend,
+            trial(
+                config, images, labels, int(labels.max()) + 1, members, backend, steps=steps
             ).run()
             return clock() - began
 

@@ -21,23 +21,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """One pair of settings, and how it serves held-out examples.
-
-    Attributes:
-        first_steps: Length of the first training, fraction of the steps.
-        repeats: How often each of its errors stands in the second.
-        worst_accuracy: Lowest accuracy of a class in a group, a fraction.
-        n: Held-out examples of that cell.
-    """
-
-    first_steps: float
-    repeats: int
-    worst_accuracy: float
-    n: int
-
-
-@dataclass(frozen=True)
 class _Some:
     """Some of the images, by their rows."""
 
@@ -88,7 +71,7 @@ def try_settings(
     recipe: Recipe,
     seed: int,
     device: torch.device,
-) -> list[Tried]:
+) -> list[dict[str, Any]]:
     """Train one member by each pair of settings, and judge it on examples that it has not seen.
 
     Args:
@@ -104,8 +87,10 @@ def try_settings(
         device: Where it is trained.
 
     Returns:
-        In the order in which they were tried; the choice is the one of the highest worst accuracy,
-        the first of these.
+        In the order in which they were tried: `first_steps`, the length of the first training as a
+        fraction of the steps; `repeats`, how often each of its errors stands in the second;
+        `worst_accuracy`, the lowest of a class in a group, a fraction; and `n`, held-out examples
+        of that cell. The choice is the one of the highest worst accuracy, the first of these.
     """
     member = [Member("dense", 0, seed)]
 
@@ -125,6 +110,7 @@ def try_settings(
         right = predicted == labels[others]
         accuracies = {int(c): float(right[cells[others] == c].mean()) for c in set(cells[others])}
         worst = min(accuracies, key=lambda cell: accuracies[cell])
+        chosen = {"first_steps": first_steps, "repeats": repeats}
         n = int((cells[others] == worst).sum())
-        tried.append(Tried(first_steps, repeats, accuracies[worst], n))
+        tried.append({**chosen, "worst_accuracy": accuracies[worst], "n": n})
     return tried

@@ -347,21 +347,11 @@ def build_user_network(name: str, classes: int) -> nn.Module:
     Raises:
         ConfigError: It cannot be called so, returns no network, or takes over two minutes.
     """
-    try:
-        with _in_time():
-            network = function_of(name)(classes)
-    except ConfigError:
-        raise
-    except Endless as error:
-        raise ConfigError(
-            f"source.model {name!r} must make a network of {classes} classes within {LIMIT_S} s, "
-            "and did not; correct it"
-        ) from error
-    except Exception as error:  # the user's code may raise anything
-        raise ConfigError(
-            f"source.model {name!r} raised {error_line(error)} when called with {classes} classes; "
-            "correct it"
-        ) from error
+    with _users(
+        name, f"make a network of {classes} classes", "correct it",
+        f"when called with {classes} classes; correct it",
+    ):  # fmt: skip
+        network = function_of(name)(classes)
     if not isinstance(network, nn.Module):
         raise ConfigError(
             f"source.model {name!r} must return a torch.nn.Module, got {type(network).__name__}"
@@ -381,28 +371,37 @@ def try_outputs(model: nn.Module, name: str, classes: int, shape: tuple[int, ...
     Raises:
         ConfigError: It raises, gives something else, or nothing in two minutes.
     """
-    training = model.training
-    try:
-        with torch.no_grad(), _in_time():
+    training, size = model.training, f"{shape[1]}x{shape[0]} pixels"
+    with _users(
+        name, f"give scores of two images of {size}", "make it faster",
+        f"on two images of {size}; make it accept this size",
+    ), torch.no_grad():  # fmt: skip
+        try:
             outputs = model.eval()(torch.zeros(2, 3, *shape))
-    except Endless as error:
-        raise ConfigError(
-            f"source.model {name!r} must give scores of two images of {shape[1]}x{shape[0]} pixels "
-            f"within {LIMIT_S} s, and did not; make it faster"
-        ) from error
-    except Exception as error:  # the user's code may raise anything
-        raise ConfigError(
-            f"source.model {name!r} raised {error_line(error)} on two images of "
-            f"{shape[1]}x{shape[0]} pixels; make it accept this size"
-        ) from error
-    finally:
-        model.train(training)
+        finally:
+            model.train(training)
     shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if shown != (2, classes):
         raise ConfigError(
             f"source.model {name!r} must give scores of shape {(2, classes)} for two images and "
             f"{classes} classes, got {shown}; correct its last layer"
         )
+
+
+@contextmanager
+def _users(name: str, must: str, faster: str, raised: str) -> Iterator[None]:
+    """Run code of the user's in this block: what it raises, and that it never ends, is refused."""
+    try:
+        with _in_time():
+            yield
+    except ConfigError:
+        raise
+    except Endless as error:
+        raise ConfigError(
+            f"source.model {name!r} must {must} within {LIMIT_S} s, and did not; {faster}"
+        ) from error
+    except Exception as error:  # the user's code may raise anything
+        raise ConfigError(f"source.model {name!r} raised {error_line(error)} {raised}") from error
 
 
 @contextmanager

@@ -23,9 +23,13 @@ EPSILON = 1e-8  # of adamw: Kingma and Ba (2015)
 
 def fresh_memory(parameters: Tensors, recipe: Recipe) -> Tensors:
     """Create the optimiser's memory before its first step: zeros, as `momentum/NAME`."""
+    return _zeros(parameters, recipe.optimiser)
+
+
+def _zeros(parameters: Tensors, optimiser: str) -> Tensors:
     return {
         f"{what}/{name}": torch.zeros_like(value)
-        for what in REMEMBERED[recipe.optimiser]
+        for what in REMEMBERED[optimiser]
         for name, value in parameters.items()
     }
 
@@ -95,13 +99,8 @@ def update_weights(
 
 def fresh_head_memory(head: Tensors) -> Tensors:
     """Create the memory of an adversary's Adam: zeros, and the number of its steps by member."""
-    zeros = {
-        f"{what}/{name}": torch.zeros_like(value)
-        for what in REMEMBERED["adam"]
-        for name, value in head.items()
-    }
     members = len(next(iter(head.values())))
-    return {**zeros, "adversary-steps": torch.zeros(members)}
+    return {**_zeros(head, "adam"), "adversary-steps": torch.zeros(members)}
 
 
 def update_head(values: Tensors, slopes: Tensors, rate: float) -> None:

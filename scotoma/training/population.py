@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import as_completed
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -267,9 +267,9 @@ class Trainer:
             model=run.config.source.model, recipe=run.config.source.recipe,
             seed=member_seed(base, "dense", 0), device=self.device,
         )  # fmt: skip
-        best = max(tried, key=lambda one: one.worst_accuracy)
-        chosen = {"first_steps": best.first_steps, "repeats": best.repeats}
-        content = chosen | {"held_out": int(held.sum()), "tried": [asdict(one) for one in tried]}
+        best = max(tried, key=lambda one: float(one["worst_accuracy"]))
+        chosen = {key: best[key] for key in ("first_steps", "repeats")}
+        content = chosen | {"held_out": int(held.sum()), "tried": tried}
         write_json(path, content | made_of)
         run.publish(path)
 

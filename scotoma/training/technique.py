@@ -92,7 +92,13 @@ def technique_task(
     """
     plain, smoothing = plain_task(labels, classes, recipe), recipe.label_smoothing
     count, codes = len(groups.values), groups.codes
-    read = partial(_reading, _Settings(asked, classes, count, groups.positive, smoothing))
+
+    def read(losses: Callable[[_Seen], Losses]) -> PhaseLosses:
+        settings = (asked, classes, count, groups.positive, smoothing)
+        return lambda outputs, labels, attributes, values: losses(
+            _Seen(*settings, outputs, labels, attributes[..., 0], values)
+        )
+
     match asked.facts.slot:
         case "repeat":
             rows = repeated_rows(labels, codes)
@@ -222,21 +228,14 @@ def _against_map(
 
 
 @dataclass(frozen=True)
-class _Settings:
-    """What the losses of techniques have in common."""
+class _Seen:
+    """What the losses of a technique are computed from, at a step."""
 
     asked: Mitigation
     classes: int
     count: int  # groups
     positive: int
     label_smoothing: float
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What the losses of a technique are computed from, at a step."""
-
-    settings: _Settings
     outputs: Outputs
     labels: Tensor
     groups: Tensor
@@ -245,13 +244,13 @@ class _Seen:
     @property
     def losses(self) -> Tensor:
         """Cross-entropy of each example, shape (..., B)."""
-        smoothing = self.settings.label_smoothing
+        smoothing = self.label_smoothing
         return each_cross_entropy(self.outputs.scores, self.labels, label_smoothing=smoothing)
 
     @property
     def eta(self) -> Tensor:
         """The weight of the penalty in this epoch, shape (...)."""
-        return self.settings.asked.weight * GROWTH ** self.values["epoch"]
+        return self.asked.weight * GROWTH ** self.values["epoch"]
 
     def adversary(self, read: Tensor) -> Tensor:
         """Scores of the groups by a linear adversary."""
@@ -259,20 +258,14 @@ class _Seen:
 
     def pair_means(self, losses: Tensor) -> tuple[Tensor, Tensor]:
         """Mean losses of two groups on positive examples."""
-        return pair_means(losses, self.labels, self.groups, positive=self.settings.positive)
-
-
-def _reading(settings: _Settings, losses: Callable[[_Seen], Losses]) -> PhaseLosses:
-    return lambda outputs, labels, attributes, values: losses(
-        _Seen(settings, outputs, labels, attributes[..., 0], values)
-    )
+        return pair_means(losses, self.labels, self.groups, positive=self.positive)
 
 
 def _unconfused(own: _Seen) -> Losses:
     """UC, the network's turn: the task, and features that tell the frozen adversary nothing."""
     task = own.losses.mean(-1)
     hidden = confusion(own.adversary(own.outputs.features))
-    return {"task": task + own.settings.asked.weight * hidden}, {}
+    return {"task": task + own.asked.weight * hidden}, {}
 
 
 def _told(own: _Seen, *, reads: Literal["features", "scores"]) -> Losses:
@@ -287,7 +280,7 @@ def _told(own: _Seen, *, reads: Literal["features", "scores"]) -> Losses:
 def _worst_cells(own: _Seen) -> Losses:
     """Group DRO: the losses of all cells, weighted by weights that follow them."""
     weights = own.values["cell-weights"]
-    cells = own.groups * own.settings.classes + own.labels
+    cells = own.groups * own.classes + own.labels
     losses, _ = cell_losses(own.losses, cells, weights.shape[-1])
     weights = group_weights(weights, losses, GROUP_RATE)
     return {"task": (weights * losses).sum(-1)}, {"cell-weights": weights}
@@ -305,14 +298,14 @@ def _gap_lagrangian(own: _Seen) -> Losses:
     duals, losses = own.values["gap-duals"], own.losses
     means = own.pair_means(losses)
     penalty = lagrangian(means, duals, own.eta)
-    in_turn = own.settings.asked.protocol == "published"
+    in_turn = own.asked.protocol == "published"
     moved = lagrange_multipliers(duals, means[0] - means[1], own.eta, in_turn=in_turn)
     return {"task": losses.mean(-1) + penalty}, {"gap-duals": moved}
 
 
 def _taught(own: _Seen) -> Losses:
     """Distillation while pruning: labels, and the scores of the dense member."""
-    temperature = own.settings.asked.temperature
+    temperature = own.asked.temperature
     aim = distillation(own.outputs.scores, own.values["teacher"], temperature=temperature)
     return {"task": own.losses.mean(-1) + aim}, {}
 
@@ -320,14 +313,14 @@ def _taught(own: _Seen) -> Losses:
 def _bounded(own: _Seen, *, shares: list[float]) -> Losses:
     """CEAG: each group's loss against the mean, by multipliers that its fall of accuracy moves."""
     duals, losses = own.values["excess-duals"], own.losses
-    means, number = cell_losses(losses, own.groups, own.settings.count)
+    means, number = cell_losses(losses, own.groups, own.count)
     task = losses.mean(-1)
     excess = torch.where(number > 0, means - task.unsqueeze(-1), 0)
     right = own.outputs.scores.detach().argmax(-1) == own.labels
     kept = remember_batch(own.values["remembered"], right, own.groups)
     moved = excess_multipliers(
         duals, remembered_accuracy(kept), own.values["dense"], duals.new_tensor(shares),
-        margin=own.settings.asked.margin, rate=DUAL_RATE,
+        margin=own.asked.margin, rate=DUAL_RATE,
     )  # fmt: skip
     loss = task + (duals * excess).sum(-1)
     return {"task": loss}, {"excess-duals": moved, "remembered": kept}

@@ -53,9 +53,9 @@ def test_the_worst_cell_is_that_of_a_network_that_saw_the_other_rows_alone(data:
     held = held_out_quarter(cells, None, seed=3)
     assert 10 <= held.sum() <= 25
     found = tried(data, labels, held)
-    assert [(one.first_steps, one.repeats) for one in found] == [(0.5, 1), (0.5, 9)]
+    assert [(one["first_steps"], one["repeats"]) for one in found] == [(0.5, 1), (0.5, 9)]
     for one in found:
-        task = replace(classification(4, RECIPE), first_steps=0.5, repeats=one.repeats)
+        task = replace(classification(4, RECIPE), first_steps=0.5, repeats=one["repeats"])
         (member,) = Training(
             [Member("dense", 0, 5)], images[~held], labels[~held], model="tiny-convnet", task=task,
             recipe=RECIPE,
@@ -66,8 +66,8 @@ def test_the_worst_cell_is_that_of_a_network_that_saw_the_other_rows_alone(data:
             shown = engine.normalise(torch.from_numpy(images[held]))
             right = network(shown).argmax(1).numpy() == labels[held]
         by_cell = {c: right[cells[held] == c].mean() for c in set(cells[held].tolist())}
-        assert one.worst_accuracy == pytest.approx(min(by_cell.values()))
-        assert one.n in [
+        assert one["worst_accuracy"] == pytest.approx(min(by_cell.values()))
+        assert one["n"] in [
             (cells[held] == c).sum() for c in by_cell if by_cell[c] == min(by_cell.values())
         ]
 
