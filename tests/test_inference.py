@@ -19,11 +19,10 @@ from scotoma.inference import (
     Network,
     Preprocessing,
     images_at_once,
-    measure_costs,
     predict_members,
     providers,
 )
-from scotoma.inference.costs import file_sizes
+from scotoma.inference.costs import file_sizes, measure_latencies
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
 from scotoma.training.engine import normalise
@@ -237,7 +236,7 @@ def test_preprocessing_of_torchvision_is_its_own() -> None:
 def test_what_a_member_costs_is_measured(
     members: list[Path], images: NDArray[np.uint8], tmp_path: Path
 ) -> None:
-    found = measure_costs(members[0], NETWORK, images[:3])
+    found = file_sizes(members[0]) | measure_latencies(members[0], NETWORK, images[:3])
     assert found["bytes"] == members[0].stat().st_size
     assert found["bytes"] > found["compressed_bytes"] == len(zlib.compress(members[0].read_bytes()))
     for batch in ("1", "64"):

@@ -202,7 +202,6 @@ class Profile:
         size: Shorter side of the images, pixels.
         kinds: Corruptions that can be made, in the order standard, validation, extended.
         left_out: Those that cannot, and why.
-        comparable: Whether numbers may stand beside published tables of the same corruptions.
         jpeg85: Whether each result goes through JPEG at quality 85, as the published files did.
         pictures: Frost photographs of the user, RGB, uint8, at the scale of this profile.
     """
@@ -211,19 +210,13 @@ class Profile:
     size: int
     kinds: tuple[str, ...]
     left_out: Mapping[str, str]
-    comparable: bool
     jpeg85: bool = False
     pictures: tuple[Images, ...] = field(default=(), repr=False)
 
     @property
-    def standard(self) -> tuple[str, ...]:
-        """Those of the 15 standard corruptions that can be made: mCE is a mean over them."""
-        return tuple(kind for kind in self.kinds if kind in STANDARD)
-
-    @property
     def note(self) -> str:
         """What a reader must know before comparing, or nothing."""
-        return "" if self.comparable else "not comparable with published tables"
+        return "" if self.name != "scaled" else "not comparable with published tables"
 
     def checked(self, kind: str) -> str:
         """Return the name of a corruption that this profile can make.
@@ -329,7 +322,7 @@ def profile(
         scale = factor if scaled else severity_tables()[name]["frost_scale"]
         pictures = read_pictures(frost, scale=scale, size=size)
     kinds = tuple(kind for kind in KINDS if kind not in left_out)
-    return Profile(name, size, kinds, left_out, not scaled, jpeg85, pictures)
+    return Profile(name, size, kinds, left_out, jpeg85, pictures)
 
 
 def _below_one_pixel(factor: float) -> dict[str, str]:

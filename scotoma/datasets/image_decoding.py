@@ -95,7 +95,6 @@ def checked_parts(
     parts: Iterable[pl.DataFrame],
     size: ImageSize | None,
     *,
-    threads: int | None = None,
     limits: ReaderLimits = LIMITS,
     rows_an_image: int = 1,
     oriented: list[str] | None = None,
@@ -105,7 +104,6 @@ def checked_parts(
     Args:
         parts: The tables; their images have one size all together.
         size: See `AuditedExamples`.
-        threads: See `decode_images`.
         limits: Memory for decoding one image.
         rows_an_image: How many rows stand for one image, the first of which brings it.
         oriented: The ids of images with an EXIF orientation are added to it.
@@ -117,40 +115,27 @@ def checked_parts(
     for part in parts:
         pictured = part.gather_every(rows_an_image)
         shape = shape or image_shape(pictured, size)[1:]
-        _decode(pictured, (pictured.height, *shape), size, threads, None, limits, oriented)
+        _decode(pictured, (pictured.height, *shape), size, None, None, limits, oriented)
         yield part
 
 
-def decode_images_to(
-    path: Path, examples: AuditedExamples, *, threads: int | None = None
-) -> Pixels:
+def decode_images_to(path: Path, examples: AuditedExamples) -> None:
     """Decode every image straight into a .npy file, which many processes map as one copy.
 
     Args:
-        path: The file, replaced if it is there; whole or not there at all.
+        path: The file, replaced if it is there; whole or not there at all. The kernel may drop what
+            is mapped of it, and read it again, where it has no memory for it.
         examples: See `decode_images`.
-        threads: See `decode_images`.
-
-    Returns:
-        The pixels of `decode_images`, mapped read-only, as `np.load(path, mmap_mode="r")` maps
-        them elsewhere. The kernel may drop and read again what it has no memory for.
 
     Raises:
         DataError: See `decode_images`, with room on the disk in place of memory.
     """
     shape = image_shape(examples.table, examples.size)
-    decode_parts_to(path, [examples.table], shape, examples.size, threads=threads)
-    mapped: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
-    return mapped
+    decode_parts_to(path, [examples.table], shape, examples.size)
 
 
 def decode_parts_to(
-    path: Path,
-    parts: Iterable[pl.DataFrame],
-    shape: tuple[int, ...],
-    size: ImageSize | None,
-    *,
-    threads: int | None = None,
+    path: Path, parts: Iterable[pl.DataFrame], shape: tuple[int, ...], size: ImageSize | None
 ) -> None:
     """Decode rows that come some at a time, as `decode_images_to` does.
 
@@ -159,7 +144,6 @@ def decode_parts_to(
         parts: Tables with `example_id` and `image`.
         shape: (N, 3, H, W), of all of them.
         size: See `AuditedExamples`.
-        threads: See `decode_images`.
 
     Raises:
         DataError: See `decode_images_to`.
@@ -180,7 +164,7 @@ def decode_parts_to(
         done = 0
         for part in parts:
             place = pixels[done : done + part.height]
-            _decode(part, place.shape, size, threads, place)
+            _decode(part, place.shape, size, None, place)
             done += part.height
         pixels.flush()
 

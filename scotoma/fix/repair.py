@@ -16,7 +16,7 @@ from scotoma.fix.candidates import AUDITED, RepairChoices, float_members, predic
 from scotoma.fix.outputs import decoded_images
 from scotoma.fix.refusals import refuse_few, refuse_run
 from scotoma.fix.rules import clusters_of_halves, judged_examples
-from scotoma.inference import measure_costs
+from scotoma.inference.costs import file_sizes, measure_latencies
 from scotoma.inference.members import held_members, labels_network
 from scotoma.inference.model_process import runtime_on_demand
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Units
@@ -263,7 +263,10 @@ def repair_variant(
         judging = np.ascontiguousarray(images[shown])
         predicted = predicted_by(paths, judging, network, runs)
         timed = judging[:LATENCY_IMAGES]
-        before, after = (measure_costs(one[0], network, timed) for one in (audited, paths))
+        before, after = (
+            file_sizes(one[0]) | measure_latencies(one[0], network, timed)
+            for one in (audited, paths)
+        )
     mask = half.harm.masks[half.harm.worst]
     of_group = None if half.clusters is None else half.clusters[mask]
     paired = run.config.variant(variant.name).paired

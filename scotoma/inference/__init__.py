@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scotoma.inference.costs import measure_costs
 from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
 from scotoma.inference.population import MemberAnswers, images_at_once, predict_members
 from scotoma.inference.preprocessing import OURS, PixelArray, Preprocessing
@@ -14,7 +13,6 @@ __all__ = [
     "PixelArray",
     "Preprocessing",
     "images_at_once",
-    "measure_costs",
     "open_engine",
     "predict_members",
     "providers",

@@ -19,8 +19,8 @@ RUNS, LIMIT_S = 100, 2.0  # of one batch size, whichever comes first
 FEWEST = 5
 
 
-def measure_costs(path: Path, network: Network, images: PixelArray) -> dict[str, Any]:
-    """Measure sizes and latencies of one member.
+def measure_latencies(path: Path, network: Network, images: PixelArray) -> dict[str, Any]:
+    """Measure the latencies of one member.
 
     Args:
         path: Its file.
@@ -28,13 +28,8 @@ def measure_costs(path: Path, network: Network, images: PixelArray) -> dict[str,
         images: uint8, shape (N, 3, H, W), at least one; repeated to fill a batch.
 
     Returns:
-        Its sizes, and `latency` by batch size, 1 and 64.
+        `latency` by batch size, 1 and 64.
     """
-    return file_sizes(path) | measure_latencies(path, network, images)
-
-
-def measure_latencies(path: Path, network: Network, images: PixelArray) -> dict[str, Any]:
-    """Measure the latencies of one member, as `measure_costs` does."""
     engine = open_engine(path, network, together=True)
     return {
         "latency": {

@@ -40,22 +40,16 @@ WORTH_S = 2.0  # of work left, for workers that take about half a second to star
 Task: TypeAlias = tuple[int, slice]  # a member and some rows
 
 
-def images_at_once(images: PixelArray) -> int:
+def images_at_once(images: PixelArray, *, on_gpu: bool = False) -> int:
     """The batch: a function of the images' size alone, so that no machine decides a label.
 
     >>> [images_at_once(np.zeros((0, 3, side, side), np.uint8)) for side in (8, 32, 224)]
     [256, 64, 4]
+    >>> images_at_once(np.zeros((0, 3, 224, 224), np.uint8), on_gpu=True)
+    83
     """
-    return int(np.clip(PIXELS // (images.shape[2] * images.shape[3]), 4, 256))
-
-
-def images_on_gpu(images: PixelArray) -> int:
-    """The batch of a GPU, by the images' size alone.
-
-    >>> [images_on_gpu(np.zeros((0, 3, side, side), np.uint8)) for side in (8, 32, 224)]
-    [4096, 4096, 83]
-    """
-    return int(np.clip(GPU_PIXELS // (images.shape[2] * images.shape[3]), 16, 4096))
+    pixels, least, most = (GPU_PIXELS, 16, 4096) if on_gpu else (PIXELS, 4, 256)
+    return int(np.clip(pixels // (images.shape[2] * images.shape[3]), least, most))
 
 
 @dataclass(frozen=True)
@@ -328,15 +322,12 @@ class _Work:
         tasks: tuple[list[Task], list[Task]] = ([], [])
         for member, path in enumerate(self.members):
             on_gpu = runs_on_gpu(path, self.network)
-            step = BATCHES * self._batch(on_gpu=on_gpu)
+            step = BATCHES * images_at_once(self.images, on_gpu=on_gpu)
             rows = range(0, len(self.images), step)
             tasks[0 if on_gpu else 1].extend(
                 (member, slice(start, min(start + step, len(self.images)))) for start in rows
             )
         return tasks
-
-    def _batch(self, *, on_gpu: bool) -> int:
-        return images_on_gpu(self.images) if on_gpu else images_at_once(self.images)
 
     def timed(self, member: int, rows: slice) -> tuple[MemberAnswers, Effort]:
         """Run a member on some rows, and tell what that cost."""
@@ -362,7 +353,7 @@ class _Work:
         kept = np.empty((len(best), *several), np.float16) if self.keep_scores else None
         wide = (len(best), self.network.classes)
         every = np.empty(wide, np.float32) if self.keep_scores == "full" else None
-        batch = self._batch(on_gpu=runs_on_gpu(self.members[member], network))
+        batch = images_at_once(self.images, on_gpu=runs_on_gpu(self.members[member], network))
         for at in range(rows.start, rows.stop, batch):
             pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
             scores = self._checked(engine.scores(pixels), member, len(pixels))

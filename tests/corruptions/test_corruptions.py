@@ -219,7 +219,7 @@ def test_every_profile_has_numbers_for_every_corruption() -> None:
 
 def test_scaled_leaves_out_what_falls_below_a_pixel_and_says_so() -> None:
     digits = profile("scaled", 8)
-    assert set(STANDARD) - set(digits.standard) == {
+    assert set(STANDARD) - set(digits.kinds) == {
         "defocus_blur", "glass_blur", "motion_blur", "snow", "frost", "elastic_transform",
     }  # fmt: skip
     assert digits.note == "not comparable with published tables"
