@@ -91,7 +91,7 @@ def value_ranges(graph: ModelProto, images: NDArray[np.float32], tensors: Sequen
                 helper.make_node(operator, [tensor], [name], name=name, keepdims=0)
             )
             probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
-    opened = session(probe.SerializeToString(), "ENABLE_ALL")
+    opened = processor_session(probe.SerializeToString(), "ENABLE_ALL")
     extremes = np.array([opened.run(None, batch) for batch in _batches(opened, images)])
     low, high = extremes[:, ::2].min(axis=0), extremes[:, 1::2].max(axis=0)
     return {name: (low[k], high[k]) for k, name in enumerate(tensors)}
@@ -126,7 +126,7 @@ def histogram_ranges(
                 calibrate_method=CalibrationMethod[variant.calibrator.capitalize()],
                 extra_options=options,
             )
-            collector.infer_session = session(
+            collector.infer_session = processor_session(
                 str(augmented), "DISABLE_ALL"
             )  # its own takes all cores
             for batch in _batches(collector.infer_session, images):
@@ -136,7 +136,7 @@ def histogram_ranges(
     return {name: (float(held.lowest), float(held.highest)) for name, held in data.items()}
 
 
-def session(
+def processor_session(
     model: str | bytes, level: str, *, written: Path | None = None
 ) -> onnxruntime.InferenceSession:
     """Open a session of one thread on the processor.

@@ -15,7 +15,7 @@ import onnx
 from onnx import ModelProto, helper, numpy_helper
 
 from scotoma.config import Variant
-from scotoma.quantization.calibration import Ranges, session
+from scotoma.quantization.calibration import Ranges, processor_session
 from scotoma.quantization.compress import put_in_order
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 
@@ -238,7 +238,7 @@ def float32_layers(graph: ModelProto, path: Path, variant: Variant) -> list[dict
 def _optimised(path: Path) -> ModelProto:
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         target = Path(folder, "optimised.onnx")
-        session(str(path), "ENABLE_EXTENDED", written=target)
+        processor_session(str(path), "ENABLE_EXTENDED", written=target)
         return onnx.load(target)
 
 
