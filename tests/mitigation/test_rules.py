@@ -245,7 +245,7 @@ LABELS, GROUPS = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: decide.fit("DD5", FOUR, LABELS), "technique must be one of argmax, DD1"),
+        (lambda: decide.fit("DD5", FOUR, LABELS), "technique must be one of DD1"),
         (
             lambda: decide.fit("DD3", FOUR, np.array([0, 1, 0, 0]), GROUPS),
             "DD3 needs examples of every class in every group, got none of class 1 in group 1; "
@@ -260,7 +260,7 @@ LABELS, GROUPS = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
             "group ids from 0 to 1, got 5 to 6; leave out examples of no group",
         ),
         (lambda: decide.fit("DI2", FOUR, LABELS)(FOUR[:, :2]), r"shape (examples, 4), got (4, 2)"),
-        (lambda: decide.fit("argmax", FOUR, LABELS)(FOUR * np.nan), "scores must be finite"),
+        (lambda: decide.fit("DI2", FOUR, LABELS)(FOUR * np.nan), "scores must be finite"),
         (
             lambda: decide.fit("ensemble", np.zeros((2, 4, 2)), LABELS)(FOUR),
             "an ensemble of 2 decides on scores of shape (2, examples, classes), got (4, 4)",

@@ -61,11 +61,11 @@ def trained(
     scores = training._scores(state.parameters, state.buffers, shown).numpy()
     width = np.zeros((len(train.labels), scores.shape[-1]))
     heads = TECHNIQUES[technique].slot == "heads"
-    rule = fit(
-        technique if heads else "argmax", width, train.labels, groups.codes if heads else None
-    )
     styles = [(test.table["style"] == style).to_numpy() for style in ("plain", "styled")]
-    said = np.stack([rule(own, styles[1].astype(np.int64)) for own in scores], axis=1)
+    said = scores.argmax(axis=-1).T
+    if heads:
+        rule = fit(technique, width, train.labels, groups.codes)
+        said = np.stack([rule(own, styles[1].astype(np.int64)) for own in scores], axis=1)
     bias = fairness_metric("BA", counts(test.labels, said, styles, n_classes=classes))
     return np.mean(said == test.labels[:, None], axis=0), bias.overall
 

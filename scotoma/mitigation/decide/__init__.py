@@ -10,7 +10,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.mitigation.decide.heads import (
-    Argmax,
     Ensemble,
     JointSum,
     OwnHead,
@@ -37,7 +36,6 @@ __all__ = [
 ]
 
 TECHNIQUES: dict[str, type[Rule]] = {
-    "argmax": Argmax,
     "DD1": JointSum,
     "DD2": PriorMaximum,
     "DD3": PriorSum,

@@ -53,22 +53,6 @@ def pair_scores(scores: Floats, groups: int, classes: int, who: str) -> Floats:
     return check_scores(scores, groups * classes, who).reshape(-1, groups, classes)
 
 
-class Argmax(Rule):
-    """The class of the highest score; the first of equals."""
-
-    rule: Literal["argmax"] = "argmax"
-    needs: ClassVar[Needs] = Needs("never")
-
-    @classmethod
-    def fit(cls, scores: Array, labels: Array, attributes: Array | None = None) -> Self:
-        """Return the rule, whatever the data."""
-        return cls()
-
-    def decide(self, scores: Floats, attributes: Array | None) -> Ints:
-        """See `Rule.decide`."""
-        return np.asarray(scores.argmax(axis=1))
-
-
 class Ensemble(Rule):
     """Argmax of the mean softmax of k members of one population."""
 
