@@ -74,7 +74,7 @@ def pooled_labels(
     return ShownLabels(np.concatenate([true[:, None], pair], axis=1), tuple(rules))
 
 
-def named_labels(ids: Sequence[Ints], rule: str) -> ShownLabels:
+def named_labels(ids: Sequence[npt.NDArray[np.integer]], rule: str) -> ShownLabels:
     """Show labels as they are, such as those of the paper: true, dense and compressed modal.
 
     The paper's last two are equal exactly where an example is no CIE, so that they tell the arms.
