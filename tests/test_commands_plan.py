@@ -185,7 +185,7 @@ def test_data_that_cannot_be_audited_end_with_4_and_one_sentence(
             ("--assumed-error", "0"),
             "--assumed-error must be greater than 0.0, got 0",
         ),
-        (("--assumed-error", "nan"), "--assumed-error must be less than 1.0, got"),
+        (("--assumed-error", "nan"), "--assumed-error should be a finite number, got"),
         (("--data", "d"), "--data replaces source.data, and"),
         (("none.yaml",), "configuration none.yaml cannot be read"),
     ],

@@ -153,7 +153,7 @@ def test_a_digest_is_known_by_the_etag_until_the_object_changes(s3: Any, run: Ru
     with (run.root / ETAGS).open("a") as file:
         file.write('["a", "cut')  # by a kill
     known = run.mirror.digests([path, run.path("config.yaml")])[path]
-    assert known == storage.digest(run.mirror.place(path)) == file_digest(path)
+    assert known == storage.inspect(run.mirror.place(path)).sha256 == file_digest(path)
     s3.put("runs/first/a", b"other")
     with run.mirror.listed():
         assert run.mirror.digests([path])[path] == hashlib.sha256(b"other").hexdigest()
@@ -406,7 +406,7 @@ def test_components_on_different_machines_hand_over_through_the_storage(
     assert seen == [1]
     pointer = read_json(tmp_path / "two")
     assert pointer["run_uri"] == run.uri
-    assert pointer["files"] == {"b": storage.digest(f"{run.uri}/b")}
+    assert pointer["files"] == {"b": storage.inspect(f"{run.uri}/b").sha256}
     storage.remove(f"{run.uri}/a")
     shutil.rmtree(cache)
     with pytest.raises(DataError, match=rf"^{run.uri}/a is missing or was changed since"):
@@ -426,7 +426,7 @@ def test_a_trained_member_is_sent_by_the_worker_that_trained_it(
     (weights,) = train_populations(run, ["dense"], range(1))  # and no step that would send it
     assert {"run/populations/dense/member-000.json"} < set(s3.names())
     assert (
-        storage.digest(run.mirror.place(weights))
+        storage.inspect(run.mirror.place(weights)).sha256
         == json.loads(storage.read_bytes(run.mirror.place(weights.with_suffix(".json"))))["sha256"]
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -32,6 +32,14 @@ class Frozen(BaseModel):
         for sentence in self._misfits():
             raise ValueError(sentence)
         return self
+
+
+def as_list(value: Any) -> Any:
+    """Take a word for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+ONE_OR_MORE = BeforeValidator(as_list)
 
 
 def twice(names: Sequence[str], rule: str) -> Iterator[str]:

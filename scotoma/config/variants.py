@@ -10,10 +10,9 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    field_validator,
 )
 
-from scotoma.config.shared import Frozen
+from scotoma.config.shared import ONE_OR_MORE, Frozen
 from scotoma.config.sheet import Says
 
 MADE_ELSEWHERE = ("onnx", "predictions")  # kinds of variants that are taken in
@@ -40,15 +39,12 @@ class Prune(Frozen):
     scope: Scope = Field(
         "layer", description="Whether each layer loses that share, or all of them together."
     )
-    exempt: list[End] = Field(default_factory=list, description="Layers that are not pruned.")
-    then: list[Step] = Field(
+    exempt: Annotated[list[End], ONE_OR_MORE] = Field(
+        default_factory=list, description="Layers that are not pruned."
+    )
+    then: Annotated[list[Step], ONE_OR_MORE] = Field(
         default_factory=list, description="Compressions of the pruned members."
     )
-
-    @field_validator("then", "exempt", mode="before")
-    @classmethod
-    def _one_is_a_list_of_one(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
     def variants(self) -> list[Variant]:
         """One a sparsity, and what is made of it; what is not the default stands in its name."""

@@ -74,9 +74,10 @@ class ParquetSource(Source):
         sizes = stored_sizes(self.data, OF_IMAGES)
         smallest = min(sizes, key=sizes.__getitem__)
         with storage.at_hand(storage.join(self.data, smallest)) as path:
-            table = table_apart(_first, path, path=path, called=self.data, limits=config.limits)
-        images = table.to_series()
-        images = images.struct.field("bytes") if images.dtype.is_nested() else images
+            table = table_apart(
+                _first, path, self.data, path=path, called=self.data, limits=config.limits
+            )
+        images = table["image"].struct.field("bytes")
         return LookedAt(images[0] if len(images) else None, sum(sizes.values()))
 
 
@@ -326,11 +327,9 @@ def _holds_images(kind: pl.DataType | None) -> bool:
     return kind == pl.Binary
 
 
-def _first(path: Path) -> pl.DataFrame:
-    """Read the first image of a file."""
-    table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-    column = next(name for name in IMAGES if name in table.collect_schema())
-    return table.select(column).head(1).collect()
+def _first(path: Path, called: str) -> pl.LazyFrame:
+    """Scan the first image of a file."""
+    return _read(path, called, (), True).select("image").head(1)
 
 
 def _class_names(path: Path) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import polars as pl
 from pydantic import BeforeValidator, Field
@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from scotoma import storage
 from scotoma.answers.values import read_values
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.config.shared import twice
+from scotoma.config.shared import as_list, twice
 from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
@@ -34,15 +34,11 @@ KEY = "example_id"
 OWN = (KEY, "split", "image", "image_name")  # columns that training examples do not bring
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 Column = Annotated[str, Field(min_length=1)]
 Columns = Annotated[
     list[Column],
     Field(min_length=1),
-    BeforeValidator(_as_list, json_schema_input_type=Column | list[Column]),
+    BeforeValidator(as_list, json_schema_input_type=Column | list[Column]),
 ]
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 PART = 128  # rows whose images are read at a time
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """Facts about a source, told without reading an image.
 
     Attributes:

@@ -233,19 +233,6 @@ def exists(uri: str) -> bool:
     return Path(uri).is_file() if not is_remote(uri) else inspect(uri) is not None
 
 
-def digest(uri: str) -> str | None:
-    """SHA-256 of a file, hexadecimal.
-
-    Returns:
-        None where nothing is, or where an object carries no SHA-256 of its whole content.
-
-    Raises:
-        DataError: The storage cannot be asked.
-    """
-    stored = inspect(uri)
-    return None if stored is None else stored.sha256
-
-
 def read_bytes(uri: str, *, listed: bool = False) -> bytes:
     """The whole content of a file, its checksum verified where the object carries one.
 
