@@ -9,14 +9,14 @@ from scotoma.runs.comparing import (
     compare_runs,
     spread,
 )
-from scotoma.runs.correlation import MetricCorrelation
 from scotoma.runs.effects import THIS_TEST_SET
 from scotoma.runs.finding import RunFinding, finding_rows
-from scotoma.runs.resampled import resampled_bias
+from scotoma.runs.finished import resampled_bias
 from scotoma.runs.survival import equal_accuracy, survival
 from scotoma.runs.table import ACCURACY, RunSets, VariantSets
 from scotoma.runs.techniques import (
     FEWEST_RUNS,
+    MetricCorrelation,
     Tournament,
     baselines,
     compare_techniques,

@@ -17,9 +17,9 @@ from scotoma.runs import (
     survival,
 )
 from scotoma.runs.comparing import paired_permutation_p
-from scotoma.runs.correlation import correlate_metrics
 from scotoma.runs.effects import fieller, single_run_risk
 from scotoma.runs.survival import collapsed, null_floor
+from scotoma.runs.techniques import correlate_metrics
 
 RNG = np.random.default_rng(29)
 
