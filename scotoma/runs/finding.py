@@ -9,6 +9,7 @@ from typing import Literal
 
 import polars as pl
 
+from scotoma.document import Cell
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.runs.effects import sawilowsky
@@ -55,6 +56,18 @@ class RunFinding:
     def value(self, what: str) -> float:
         """A number without its interval; nan where there is none."""
         return self.numbers[what].value if what in self.numbers else math.nan
+
+    def cells(self, **numbers: str) -> dict[str, Cell]:
+        """Cells of a row: whom it is about, and numbers by the keys of their columns.
+
+        A number that has neither an interval nor a reason for that is its value.
+        """
+        who = {"technique": self.technique, "metric": self.metric, "against": self.base}
+        chosen = {key: self.numbers[what] for key, what in numbers.items()}
+        return who | {
+            key: one.value if not one.reason and math.isnan(one.low) else one
+            for key, one in chosen.items()
+        }
 
     def p(self, test: str) -> float:
         """The p-value of a test by the protocol; nan where it was not tested.

@@ -129,10 +129,8 @@ def _bias(result: TournamentResult) -> Section:
     tournament = result.tournament
     cells = tournament.cells
     rows: Rows = [
-        {
-            "technique": cell.technique, "metric": cell.metric,
-            "runs": cell["difference"].n, "difference": cell["difference"],
-            "effect": cell["Cohen's d"], "p": cell.p("U"), "risk": cell["single-run risk"],
+        cell.cells(difference="difference", effect="Cohen's d", risk="single-run risk") | {
+            "runs": cell["difference"].n, "p": cell.p("U"),
             "verdict": f"{cell.verdict}{': ' if cell.costs else ''}{', '.join(cell.costs)}",
             "choice": f"against {cell.base}", "x": _aimed(cell, result.aims), **_size_mark(cell),
         }
@@ -190,9 +188,8 @@ def _shown(rate: Cell) -> Shown:
 def _spread(tournament: Tournament) -> Section:
     kinds: dict[str, Moves] = {"raw": "raw spread", "relative": "relative spread"}
     rows: Rows = [
-        {
-            "technique": cell.technique, "metric": cell.metric, "kind": kind,
-            "ratio": cell[what], "p": cell.p(MOVES[what][0]), "x": cell.metric,
+        cell.cells(ratio=what) | {
+            "kind": kind, "p": cell.p(MOVES[what][0]), "x": cell.metric,
             "choice": f"{what}, against {base}",
             **_move_mark(cell, what, "" if cell.moves("mean") == "-" else "X"),
         }
@@ -231,11 +228,9 @@ def _accuracy(tournament: Tournament) -> Section | None:
         "accuracy": "mean", "its raw spread": "raw spread", "its relative spread": "relative spread"
     }  # fmt: skip
     rows: Rows = [
-        {
-            "technique": cell.technique, "x": name, "p": cell.p(MOVES[what][0]),
-            "choice": f"against {cell.base}",
-            **({"difference": cell["difference"], "effect": cell["Cohen's d"]}
-               if what == "mean" else {"ratio": cell[what]}),
+        (cell.cells(difference="difference", effect="Cohen's d") if what == "mean"
+         else cell.cells(ratio=what)) | {
+            "x": name, "p": cell.p(MOVES[what][0]), "choice": f"against {cell.base}",
             **_move_mark(cell, what, "" if cell.technique in better else "X", up=what == "mean"),
         }
         for cell in cells for name, what in kinds.items()
@@ -261,10 +256,10 @@ def _survival(result: TournamentResult) -> Section | None:
     if not cells:
         return None
     rows: Rows = [
-        {
-            "technique": one.technique, "variant": _variant(one), "metric": one.metric,
-            "runs": one["p"].n, "harm": one["harm"], "interaction": one["interaction"],
-            "p": one.p(""), "floor": one.value("null floor"), "survival": one["survival"],
+        one.cells(
+            harm="harm", interaction="interaction", floor="null floor", survival="survival"
+        ) | {
+            "variant": _variant(one), "runs": one["p"].n, "p": one.p(""),
             "lost": _loss(one), "x": _variant(one), **_eaten_mark(one),
         }
         for one in cells
@@ -318,9 +313,8 @@ def _equal(found: Sequence[RunFinding]) -> list[Table]:
         return []
     headline = headline_metric(one.metric for one in found)
     rows: Rows = [
-        {
-            "technique": one.technique, "variant": _variant(one), "beside": one.base,
-            "metric": one.metric, "gap": one["accuracy gap"],
+        one.cells(gap="accuracy gap") | {
+            "variant": _variant(one),
             "gain": one["gain"] if comparable(one) else Interval(None, reason="none so accurate"),
         }
         for one in found if one.metric == headline
@@ -328,7 +322,7 @@ def _equal(found: Sequence[RunFinding]) -> list[Table]:
     return [
         Table(
             "equal", "Beside the baseline’s variant of nearest accuracy",
-            [TECHNIQUE, VARIANT, Column("beside", "Beside"), METRIC,
+            [TECHNIQUE, VARIANT, Column("against", "Beside"), METRIC,
              Column("gap", "Accuracy gap, points", "points"),
              Column("gain", "Gain, points", "points")],
             rows,
@@ -341,11 +335,10 @@ def _equal(found: Sequence[RunFinding]) -> list[Table]:
 
 def _minority(found: Sequence[RunFinding]) -> list[Table]:
     rows: Rows = [
-        {
-            "technique": one.technique, "variant": _variant(one), "cies": one.value("CIEs"),
-            "inside": one.value("in minority cells"), "share": one.value("share of CIEs"),
-            "there": one.value("share of test set"), "change": one["change"],
-        }
+        one.cells(
+            cies="CIEs", inside="in minority cells", share="share of CIEs",
+            there="share of test set", change="change",
+        ) | {"variant": _variant(one)}
         for one in found
     ]  # fmt: skip
     return [
@@ -366,11 +359,8 @@ def _minority(found: Sequence[RunFinding]) -> list[Table]:
 
 def _seeds(found: Sequence[RunFinding]) -> Section | None:
     rows: Rows = [
-        {
-            "technique": one.technique, "metric": one.metric, "runs": one["SD of seeds"].n,
-            "seeds": one.value("SD of seeds"), "one": one.value("SD of one seed"),
-            "ratio": one["variance ratio"], "p": one.p("raw Levene"),
-        }
+        one.cells(seeds="SD of seeds", one="SD of one seed", ratio="variance ratio")
+        | {"runs": one["SD of seeds"].n, "p": one.p("raw Levene")}
         for one in found
     ]  # fmt: skip
     table = Table(
@@ -387,8 +377,7 @@ def _seeds(found: Sequence[RunFinding]) -> Section | None:
 
 def _shared(found: Sequence[RunFinding]) -> Section | None:
     rows: Rows = [
-        {"technique": one.technique, "against": one.base, "metric": one.metric,
-         "runs": one["p"].n, "difference": one["difference"], "p": one.p("")}
+        one.cells(difference="difference") | {"runs": one["p"].n, "p": one.p("")}
         for one in found
     ]  # fmt: skip
     table = Table(
@@ -463,8 +452,7 @@ def _every_run(tournament: Tournament) -> Section:
         [TECHNIQUE, METRIC, RUNS, Column("mean", "Mean", "rate"),
          Column("sigma", "Standard deviation", "rate"), Column("reach", "MaxDiff", "rate")],
         [
-            {"technique": one.technique, "metric": one.metric, "runs": one["mean"].n,
-             "mean": one["mean"], "sigma": one["sigma"], "reach": one.value("MaxDiff")}
+            one.cells(mean="mean", sigma="sigma", reach="MaxDiff") | {"runs": one["mean"].n}
             for one in tournament.spreads
         ],
         "Intervals are about training runs and take them as normal.", stub=2, known=KNOWN,

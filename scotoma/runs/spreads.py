@@ -122,8 +122,7 @@ def spread_document(
             "spread", "",
             [*NAMES, Column("runs", "runs", "count"), Column("reach", "max diff", "score"),
              Column("std", "std", "score"), Column("sigma", "sigma", "score")],
-            [{"technique": one.technique, "metric": one.metric, "runs": one["sigma"].n,
-              "reach": one.value("MaxDiff"), "std": one.value("STDEV"), "sigma": one["sigma"]}
+            [one.cells(reach="MaxDiff", std="STDEV", sigma="sigma") | {"runs": one["sigma"].n}
              for one in spreads],
             stub=2, known=KNOWN,
         )
@@ -133,9 +132,8 @@ def spread_document(
             "classes", "",
             [*NAMES, Column("class", "class moving most"), Column("runs", "runs", "count"),
              Column("reach", "max diff", "score"), Column("std", "std", "score")],
-            [{"technique": one.technique, "metric": one.metric, "class": one.class_name,
-              "runs": one["sigma"].n, "reach": one.value("MaxDiff of class"),
-              "std": one.value("STDEV of class")} for one in classes],
+            [one.cells(reach="MaxDiff of class", std="STDEV of class")
+             | {"class": one.class_name, "runs": one["sigma"].n} for one in classes],
             stub=3,
         ))  # fmt: skip
     title = f"{name}: spread over identical runs, intervals {100 * level:g}%"
@@ -162,9 +160,9 @@ def _compared(found: list[tuple[RunFinding, str]]) -> list[Section]:
         [*NAMES, Column("runs", "runs", "text"),
          Column("ratio", "ratio of standard deviations", "ratio"), Column("p", "Levene p", "p"),
          Column("moves", "variance")],
-        [{"technique": one.technique, "metric": one.metric, "runs": runs,
-          "ratio": one[f"{form} spread"], "p": one[f"{test} p"] if one[f"{test} p"].reason
-          else one.p(test), "moves": SIGN_WORDS[one.spread_moves]}
+        [one.cells(ratio=f"{form} spread") | {
+            "runs": runs, "p": one[f"{test} p"] if one[f"{test} p"].reason else one.p(test),
+            "moves": SIGN_WORDS[one.spread_moves]}
          for one, runs in found if "U p" in one.numbers],
         stub=2, known=KNOWN,
     )  # fmt: skip
@@ -179,10 +177,9 @@ def _compared(found: list[tuple[RunFinding, str]]) -> list[Section]:
 
 
 def _mean(one: RunFinding, runs: str) -> dict[str, Cell]:
-    start: dict[str, Cell] = {"technique": one.technique, "metric": one.metric, "runs": runs}
-    start["difference"] = one["difference"]
+    start = one.cells(difference="difference") | {"runs": runs}
     if "U p" not in one.numbers:
         return start
     effect = "" if math.isnan(one.value("Cohen's d")) else one.effect
     moves = "; ".join(filter(None, [SIGN_WORDS[one.moves("mean")], effect]))
-    return start | {"effect": one["Cohen's d"], "p": one.p("U"), "moves": moves}
+    return start | one.cells(effect="Cohen's d") | {"p": one.p("U"), "moves": moves}
