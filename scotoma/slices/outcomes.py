@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import Codes, Flags, Floats
-from scotoma.printable import nearest
 from scotoma.slices.judging.tally import Rows
 
 MetricKind = Literal["rate", "mean", "ratio", "auc"]
 Risk = Literal["all", "negatives", "positives"]
+MetricName = Literal[
+    "error", "accuracy", "flip", "loss", "taxicab", "mean", "fpr", "fnr", "recall", "precision",
+    "f1", "auc",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class SliceMetric:
     worse: Literal["higher", "lower"]
     risk: Risk = "all"
     labels: Literal["needed", "optional", "none"] = "none"
+
+    @property
+    def counted(self) -> str:
+        """The examples that count, in words."""
+        return "examples" if self.risk == "all" else self.risk
 
 
 SMALLEST, LARGEST = 1e-70, 1e70  # of outcomes: beyond, fourth powers leave double precision
@@ -174,20 +182,6 @@ def coins(rows: int, clusters: Codes | None, rng: np.random.Generator) -> Flags:
     many = rows if clusters is None else int(clusters.max(initial=0)) + 1
     tossed = rng.integers(0, 2, many).astype(np.bool_)
     return tossed if clusters is None else np.asarray(tossed[clusters])
-
-
-def metric_named(name: str) -> SliceMetric:
-    """Look up a metric by its name.
-
-    >>> metric_named("fpr").risk
-    'negatives'
-    """
-    if name not in SLICE_METRICS:
-        raise DataError(
-            f"metric must be one of {', '.join(SLICE_METRICS)}, got {name!r}"
-            f"{nearest(name, SLICE_METRICS)}"
-        )
-    return SLICE_METRICS[name]
 
 
 def prepare_outcome(

@@ -11,7 +11,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
@@ -20,7 +19,7 @@ from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.numbers.multiplicity import Correction
 from scotoma.printable import nearest
 from scotoma.slices.judging.evidence import Direction
-from scotoma.slices.outcomes import SliceMetric, metric_named
+from scotoma.slices.outcomes import SLICE_METRICS, MetricName, SliceMetric
 
 Mode = Literal["cover", "batch", "iterative", "priority"]
 Order = Literal["p-value", "breadth-first", "random"]
@@ -37,7 +36,7 @@ class SearchRules(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     mode: Mode = "cover"
-    metric: str = "error"
+    metric: MetricName = "error"
     direction: Direction | None = None
     reference: Reference | None = None
     paired: bool = False
@@ -60,14 +59,6 @@ class SearchRules(BaseModel):
     max_candidates: int = Field(10**8, ge=1)
     memory_gib: float = Field(1.0, gt=0)
     threads: int | None = Field(None, ge=1)
-
-    @field_validator("metric")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        try:
-            return metric_named(name).name
-        except DataError as error:
-            raise ValueError(str(error)) from error
 
 
 class SearchSettings(SearchRules):
@@ -139,7 +130,7 @@ class SearchSettings(SearchRules):
     @property
     def measured(self) -> SliceMetric:
         """The metric."""
-        return metric_named(self.metric)
+        return SLICE_METRICS[self.metric]
 
     @property
     def side(self) -> Direction:

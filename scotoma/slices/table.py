@@ -69,29 +69,6 @@ class SlicesQuestion:
         return [*self.outcome, *self.baseline, *others]
 
 
-@dataclass(frozen=True, eq=False)
-class Sliced:
-    """The arguments of `scotoma.slices.find_slices` that a table holds.
-
-    Attributes:
-        features: Columns as numbers, dates or text, shape (N, F).
-        outcome: Shape (N, K).
-        baseline: Shape (N, K'); None without one.
-        labels: Shape (N,); None without any.
-        ids: Integers or text, shape (N,); None without any.
-        clusters: Which rows share a cluster, as text, shape (N,); None without any.
-        notes: Sentences for the reader on how the table was read.
-    """
-
-    features: pl.DataFrame
-    outcome: Values
-    baseline: Values | None
-    labels: Values | None
-    ids: Values | None
-    clusters: Values | None = None
-    notes: tuple[str, ...] = ()
-
-
 def choose_columns(
     table: pl.DataFrame, question: SlicesQuestion
 ) -> tuple[SlicesQuestion, tuple[str, ...]]:
@@ -123,20 +100,26 @@ def choose_columns(
     return named, notes
 
 
-def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
+def read_sliced(
+    table: pl.DataFrame, question: SlicesQuestion
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Turn the table into arrays, and its features into their types.
 
     Args:
         table: From `read_table`.
         question: The options.
 
+    Returns:
+        The arguments of `find_slices` that hold data, by name, and sentences for the reader on how
+        the table was read.
+
     Raises:
         ConfigError: An option names a column or a value that is not there, or contradicts another.
         DataError: Outcomes, labels or ids are missing, or of another kind than the metric takes.
 
     >>> table = pl.DataFrame({"age": ["31", "42"], "wrong": ["0", "1"]})
-    >>> sliced = read_sliced(table, SlicesQuestion(outcome=["wrong"]))
-    >>> sliced.features['age'].to_list(), sliced.outcome.ravel().tolist()
+    >>> data, _ = read_sliced(table, SlicesQuestion(outcome=["wrong"]))
+    >>> data["features"]["age"].to_list(), data["outcome"].ravel().tolist()
     ([31, 42], [0.0, 1.0])
     """
     metric = question.settings.measured
@@ -177,7 +160,8 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     ids = None if chosen.identifier is None else _ids(table[chosen.identifier])
     own = None if chosen.cluster is None else cluster_names(table[chosen.cluster])
     clusters = None if own is None else np.array(own.to_list())
-    return Sliced(features, answers[1], answers[2], answers[0], ids, clusters, (*notes, *more))
+    data: dict[str, Any] = dict(zip(("labels", "outcome", "baseline"), answers, strict=True))
+    return data | {"features": features, "ids": ids, "clusters": clusters}, (*notes, *more)
 
 
 def _typed(table: pl.DataFrame, chosen: SlicesQuestion) -> tuple[pl.DataFrame, list[str]]:
@@ -418,14 +402,10 @@ def slices_of_table(
     """
     if question.runner is None:
         frame, guessed = read_table(place_here(place))
-        sliced = read_sliced(frame, question)
-        sliced = replace(sliced, notes=(*guessed, *sliced.notes))
+        data, notes = read_sliced(frame, question)
         with _words_of_the_command():
-            report = find_slices(
-                sliced.features, sliced.outcome, question.settings, baseline=sliced.baseline,
-                labels=sliced.labels, ids=sliced.ids, clusters=sliced.clusters, progress=progress,
-            )  # fmt: skip
-        return report, [*sliced.notes, *map(_as_options, report.notes)]
+            report = find_slices(**data, settings=question.settings, progress=progress)
+        return report, [*guessed, *notes, *map(_as_options, report.notes)]
     if question.identifier is None:
         raise ConfigError("runner: beam needs ids, got none: name their column with --id")
     if question.cluster is not None:

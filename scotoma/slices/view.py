@@ -138,14 +138,11 @@ class View:
         return estimate_metric(self.outcome.take(rows[chosen]), self.level)
 
 
-NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}
-
-
 def estimate_metric(outcome: Outcome, level: float) -> Estimate:
     """Estimate the metric of the model at hand on all rows of an outcome."""
     number = _number(outcome, outcome.model)
     if outcome.metric.kind == "rate":
-        words = Words("event", NOTHING[outcome.metric.risk], "the slice")
+        words = Words("event", outcome.metric.counted, "the slice")
         return number.rate(words, level=level)
     if outcome.metric.kind == "ratio":
         return number.estimate(reason="undefined (nothing to divide by)", level=level)

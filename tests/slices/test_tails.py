@@ -9,7 +9,7 @@ from scipy import stats
 from scotoma.numbers import benjamini_hochberg, holm
 from scotoma.numbers.multiplicity import adjust
 from scotoma.slices.judging.choose import newcombe
-from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
+from scotoma.slices.judging.evidence import hypergeometric_tail, sign_tail
 from tests.slices.searching import prepared
 
 

@@ -21,7 +21,7 @@ from scotoma.slices.judging.tally import Cells, tally_lanes
 from scotoma.slices.outcomes import Outcome, SliceMetric
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.sweep import Key, SliceFinding, flag_rows
-from scotoma.slices.view import NOTHING, SliceEstimates
+from scotoma.slices.view import SliceEstimates
 
 ROUNDING = 16 * np.finfo(np.float64).eps  # of a sum of squares: what is smaller is 0
 POWERS = 5  # lanes before the scatter
@@ -267,7 +267,7 @@ class SumsView:
         value, variance = score.mean(sums), score.variance(sums)
         if self.metric.kind != "rate":
             return estimate(value, variance, n, members, np.nan, self.level)
-        words = Words("event", NOTHING[self.metric.risk], "the slice")
+        words = Words("event", self.metric.counted, "the slice")
         return rate_estimate(
             value, variance, words, n=n, members=members, events=score.events(sums),
             level=self.level,

@@ -13,7 +13,7 @@ from scotoma.errors import DataError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Flags, Floats, Ints
 from scotoma.slices.judging.bootstrap import member_draws, replicate_spread, student_p
-from scotoma.slices.judging.evidence import Direction, JudgedCells
+from scotoma.slices.judging.evidence import Direction, JudgedCells, on_side
 from scotoma.slices.judging.tally import Keys, Rows, Tallied
 from scotoma.slices.outcomes import Outcome, Scored
 
@@ -130,7 +130,7 @@ class Ranks:
         """List cells whose p-value could be as small as `keep`: most need no draw."""
         if keep >= 0.5:
             return np.arange(effect.size)
-        side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
+        side = on_side(effect, self.direction)
         if self.sound:  # no variance is smaller than this one
             sd = np.sqrt(self._least_variance(size, positives))
             side &= np.abs(effect) >= stdtrit(self._draws - 1.0, 1.0 - keep) * sd

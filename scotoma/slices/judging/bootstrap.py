@@ -7,12 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from scotoma.numbers import Estimate, undefined
 from scotoma.numbers.inputs import Flags, Floats, Ints
-from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared
-from scotoma.slices.judging.tails import two_sided
+from scotoma.slices.judging.evidence import (
+    Direction,
+    JudgedCells,
+    Lane,
+    Shared,
+    on_side,
+    student_tail,
+)
 from scotoma.slices.judging.tally import Lanes, Part, Rows, Sums, narrow
 from scotoma.slices.outcomes import Outcome
 
@@ -91,7 +97,7 @@ class BootstrapLane(Lane):
         cell = np.flatnonzero(defined)
         effect = _draws(ratios, of_whole, cell, slice(0, 1))[0][0]
         # The tail of an effect to the other side is at least one half.
-        side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
+        side = on_side(effect, self.direction)
         plausible = np.flatnonzero(side if keep < 0.5 else np.isfinite(effect))
         if keep < 0.5:
             some = _draws(ratios, of_whole, cell[plausible], slice(1, 1 + FIRST))
@@ -157,7 +163,7 @@ def student_p(
     plausible = np.abs(t) >= (stdtrit(most - 1.0, 1.0 - keep) if keep < 0.5 else 0.0)
     plausible &= b >= 2
     t, df = t[plausible], b[plausible] - 1.0
-    p[plausible] = two_sided(stdtr(df, -t), stdtr(df, t), direction)
+    p[plausible] = student_tail(t, df, direction)
     return p
 
 

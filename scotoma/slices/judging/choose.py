@@ -16,9 +16,17 @@ from scotoma.numbers.wilson_interval import wilson
 from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
-from scotoma.slices.judging.evidence import Direction, Evidence, JudgedCells, Lane, Shared
+from scotoma.slices.judging.evidence import (
+    Direction,
+    Evidence,
+    JudgedCells,
+    Lane,
+    Shared,
+    hypergeometric_tail,
+    sign_tail,
+    two_sided,
+)
 from scotoma.slices.judging.means import Centre, MeanLane
-from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
 from scotoma.slices.judging.tally import Part, Sums
 from scotoma.slices.outcomes import Outcome, Scored, SliceMetric
 from scotoma.slices.settings import SearchSettings
@@ -172,11 +180,7 @@ class ChangeLane(Lane):
 
     direction: Direction
     widths = (1, 1, 1)
-
-    @property
-    def exchanges(self) -> bool:
-        """Half of the changes are for the better if no slice means anything."""
-        return True
+    exchanges = True  # half of the changes are for the better if no slice means anything
 
     def adds(self, outcome: Outcome) -> list[Part]:
         """Count rows, and those that change either way."""

@@ -1,16 +1,18 @@
-"""What does a search ask of an outcome: what a slice adds up to, and what follows from the sums?"""
+"""What does a search ask of an outcome, and how probable is it by chance?"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import betainc, gammaln, stdtr
 
 from scotoma.numbers import Estimate
-from scotoma.numbers.inputs import Codes, Flags, Floats
+from scotoma.numbers.inputs import Codes, Flags, Floats, Ints
 from scotoma.slices.judging.tally import Cells, ClusterSums, Part, Rows, Sums, Tallied
 from scotoma.slices.outcomes import Outcome, shuffle
 
@@ -196,3 +198,143 @@ def _taken(part: Part, rows: Rows, total: int) -> Part:
     own = place[rows]
     known = np.flatnonzero(own >= 0)
     return known, None if lanes is None else np.take(lanes, own[known], axis=0)
+
+
+BLOCK = 1 << 15  # cells whose tails are summed together: their columns stay in the cache
+NEGLIGIBLE = 1e-17  # next to a sum of 1 in double precision
+
+
+def hypergeometric_tail(
+    events: npt.ArrayLike, size: npt.ArrayLike, all_events: int, rows: int, *, keep: float = 1.0
+) -> Floats:
+    """Compute the chance that a random slice of this size holds at least this many events.
+
+    The events of all rows are fixed; a slice that has nothing to do with them is a draw of `size`
+    rows without replacement. This is Fisher's exact test of the slice against the rest.
+
+    Args:
+        events: Events in each slice, shape (M,), integers.
+        size: Rows of each slice, shape (M,), integers with events <= size <= rows.
+        all_events: Events among all rows.
+        rows: All rows.
+        keep: P-values that are certain to exceed this may be returned as 1, unsummed.
+
+    Returns:
+        Upper tail probabilities, fractions in [0, 1], shape (M,); relative error about 1e-10.
+
+    References:
+        Fisher (1935), The design of experiments, section 11.
+
+    >>> round(float(hypergeometric_tail([8], [30], 50, 1000)[0]), 7)
+    5.58e-05
+    """
+    k, n = np.broadcast_arrays(np.asarray(events, np.int64), np.asarray(size, np.int64))
+    logs = _log_factorials(rows)
+    tails = np.ones(k.shape)
+    above = k * rows > n * all_events
+    for first in range(0, k.size, BLOCK):
+        part = slice(first, first + BLOCK)
+        tails[part] = _upper(k[part], n[part], above[part], all_events, rows, logs, keep)
+    return tails
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(rows: int) -> Floats:
+    """log((i - 1)!) at place i: every count of rows + 1 is asked for, block after block."""
+    return np.asarray(gammaln(np.arange(rows + 2, dtype=np.float64)))
+
+
+def _upper(
+    k: Ints, n: Ints, above: npt.NDArray[np.bool_], K: int, N: int, logs: Floats, keep: float
+) -> Floats:
+    tails = np.ones(k.shape)
+    places = np.flatnonzero(above)
+    mass = _mass(k[places], n[places], K, N, logs)
+    summed = mass <= keep  # the tail is at least its first term
+    places, mass = places[summed], mass[summed]
+    x, size = k[places].astype(np.float64), n[places].astype(np.float64)
+    tails[places] = np.minimum(mass * _series(x, size, float(K), float(N)), 1.0)
+    if keep >= 0.1:  # below the mean the tail is near one half or more
+        places = np.flatnonzero(~above & (k > 0) & (k - 1 >= n + K - N))
+        fewer, draws = k[places] - 1, n[places]
+        mass = _mass(fewer, draws, K, N, logs)
+        # Fewer events in the slice are more among the rows without the event.
+        others, size = (draws - fewer).astype(np.float64), draws.astype(np.float64)
+        lower = mass * _series(others, size, float(N - K), float(N))
+        tails[places] = np.clip(1.0 - lower, 0.0, 1.0)
+    return tails
+
+
+def _mass(k: Ints, n: Ints, K: int, N: int, logs: Floats) -> Floats:
+    chosen = logs[K + 1] - logs[k + 1] - logs[K - k + 1]
+    others = logs[N - K + 1] - logs[n - k + 1] - logs[N - K - n + k + 1]
+    return np.asarray(np.exp(chosen + others - (logs[N + 1] - logs[n + 1] - logs[N - n + 1])))
+
+
+def _series(x: Floats, n: Floats, K: float, N: float) -> Floats:
+    """Sum the probabilities from x upwards, as multiples of the first."""
+    total = np.ones(x.shape)
+    places, x = np.arange(x.size), x.copy()
+    sums, term = np.ones(x.shape), np.ones(x.shape)
+    while places.size:
+        term *= (K - x) * (n - x) / ((x + 1.0) * (N - K - n + x + 1.0))
+        sums += term
+        x += 1.0
+        going = term > NEGLIGIBLE * sums
+        if np.count_nonzero(going) < 0.75 * places.size:
+            total[places[~going]] = sums[~going]
+            places, sums, term = places[going], sums[going], term[going]
+            x, n = x[going], n[going]
+    return total
+
+
+def sign_tail(worse: npt.ArrayLike, changed: npt.ArrayLike) -> Floats:
+    """Compute the chance of so many changes for the worse if each could go either way.
+
+    McNemar's exact test: of the examples on which two models differ, half should favour each.
+
+    Args:
+        worse: Changes for the worse, shape (M,), integers.
+        changed: All changes, shape (M,), integers, at least `worse`.
+
+    Returns:
+        Upper tail probabilities of Binomial(changed, 1/2), shape (M,).
+
+    References:
+        McNemar (1947), Psychometrika 12:153-157.
+
+    >>> sign_tail([5, 0], [5, 5])
+    array([0.03125, 1.     ])
+    """
+    x, n = np.asarray(worse, np.float64), np.asarray(changed, np.float64)
+    return np.where(x > 0, betainc(np.maximum(x, 1.0), n - x + 1.0, 0.5), 1.0)
+
+
+def on_side(effect: Floats, direction: Direction) -> Flags:
+    """Flag the effects that lie on the side that counts.
+
+    >>> on_side(np.array([-0.1, 0.0, 0.2]), "both")
+    array([ True, False,  True])
+    """
+    sides = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}
+    return np.asarray(sides[direction])
+
+
+def student_tail(t: Floats, df: Floats, direction: Direction) -> Floats:
+    """Compute the p-value of Student's t in a direction.
+
+    >>> student_tail(np.array([2.0]), np.array([np.inf]), "higher").round(4)
+    array([0.0228])
+    """
+    return two_sided(stdtr(df, -t), stdtr(df, t), direction)
+
+
+def two_sided(upper: Floats, lower: Floats, direction: Direction) -> Floats:
+    """Choose the p-value of a direction: twice the smaller tail for both.
+
+    >>> two_sided(np.array([0.01]), np.array([0.995]), "both")
+    array([0.02])
+    """
+    if direction == "higher":
+        return upper
+    return lower if direction == "lower" else np.minimum(2.0 * np.minimum(upper, lower), 1.0)

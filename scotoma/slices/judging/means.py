@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri, stdtr
+from scipy.special import ndtri
 
 from scotoma.numbers.inputs import Flags, Floats
-from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared
-from scotoma.slices.judging.tails import two_sided
+from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared, student_tail
 from scotoma.slices.judging.tally import ClusterVariance, Part, Sums
 from scotoma.slices.outcomes import Outcome
 
@@ -168,8 +167,7 @@ class MeanLane(Lane):
         plausible: Flags = np.abs(t) >= (
             ndtri(1 - keep) if keep < 0.5 else 0.0
         )  # t's tails: heavier
-        upper, lower = stdtr(df[plausible], -t[plausible]), stdtr(df[plausible], t[plausible])
-        p[tested[plausible]] = two_sided(upper, lower, self.direction)
+        p[tested[plausible]] = student_tail(t[plausible], df[plausible], self.direction)
         return JudgedCells(size, cell, effect, p)
 
     def effects(self, lanes: Floats, n: Floats, rows: float, totals: Floats) -> Floats:
