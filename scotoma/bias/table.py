@@ -216,7 +216,8 @@ def model_columns(
     Raises:
         ConfigError: A column is not there, or named twice.
     """
-    label, guessed = question.label, ()
+    guessed: tuple[str, ...] = ()
+    label = question.label
     if label or labelled:
         label, guessed = label_column(table, label)
     after = columns(table, question.predicted, "--predicted")

@@ -57,14 +57,15 @@ def files_below(root: Path, suffixes: tuple[str, ...], called: str) -> list[Path
     return [Path(path) for path in natural_order(paths)]
 
 
-def part(value: Any, name: str) -> dict[str, Any]:
-    """Take an object out of an object; an empty one where there is none.
+def part(value: Any, *names: str) -> dict[str, Any]:
+    """Take an object out of nested objects; an empty one where there is none.
 
-    >>> part({"eval": {"task": "sums"}}, "eval"), part([], "eval")
-    ({'task': 'sums'}, {})
+    >>> part({"eval": {"task": "sums"}}, "eval"), part([], "eval"), part({"a": {"b": {}}}, "a", "c")
+    ({'task': 'sums'}, {}, {})
     """
-    inner = value.get(name) if isinstance(value, Mapping) else None
-    return inner if isinstance(inner, dict) else {}
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, dict) else {}
 
 
 def objects(value: Any) -> list[dict[str, Any]]:

@@ -181,12 +181,11 @@ def _whole(text: str, attached: Mapping[str, Any]) -> str:
 def about(path: Path, _: Evaluation) -> About:
     """Read how a log says that examples were asked, and whether its evaluation has ended."""
     log = header(path) if Glimpse(path).members else json_file(path)
-    spec, plan = part(log, "eval"), part(log, "plan")
-    config = part(spec, "config")
-    generation = part(spec, "model_generate_config") | part(plan, "config")
+    spec, config = part(log, "eval"), part(log, "eval", "config")
+    generation = part(spec, "model_generate_config") | part(log, "plan", "config")
     steps = [
         {"solver": step.get("solver"), "params": step.get("params_passed", step.get("params"))}
-        for step in objects(plan.get("steps"))
+        for step in objects(part(log, "plan").get("steps"))
     ]
     scorers = [
         {"name": one.get("name"), "options": one.get("options")}

@@ -159,9 +159,10 @@ def about(path: Path, evaluation: Evaluation) -> About:
     """Read what `results_DATE.json` says of an evaluation."""
     results = _results(path)
     config = part(results, "config_general")
-    model = part(config, "model_config")
-    task = part(part(results, "config_tasks"), evaluation.task)
-    generation = part(config, "generation_parameters") or part(model, "generation_parameters")
+    task = part(results, "config_tasks", evaluation.task)
+    generation = part(config, "generation_parameters") or part(
+        config, "model_config", "generation_parameters"
+    )
     settings = {
         "few_shot": task.get("num_fewshots", evaluation.task.rpartition("|")[2]),
         "few_shot_seeds": config.get("num_fewshot_seeds"),

@@ -123,7 +123,7 @@ def _filters(path: Path, named: _Named) -> list[str]:
 
     Where results do not name them, they are numbered if every repeated example repeats its answer.
     """
-    listed = part(part(named.results, "configs"), named.task).get("filter_list")
+    listed = part(named.results, "configs", named.task).get("filter_list")
     if isinstance(listed, list):
         return [str(one.get("name")) for one in objects(listed)]
     answers: dict[str, list[str]] = {}
@@ -216,7 +216,7 @@ def about(path: Path, evaluation: Evaluation) -> About:
     """Read what `results_DATE.json` says of an evaluation."""
     _, task, beside, results = _named(path)
     # A merged or fused tokenizer may carry another chat template: what was asked stands in prompts.
-    config, own = part(results, "config"), part(part(results, "configs"), task)
+    config, own = part(results, "config"), part(results, "configs", task)
     few_shot = part(results, "n-shot").get(task, own.get("num_fewshot"))
     settings = {
         "filter": evaluation.filter,

@@ -138,12 +138,11 @@ def _of_results(content: Mapping[str, Any]) -> Iterator[Average]:
 
     A score is called `acc,FILTER` or `acc`, its error `acc_stderr,FILTER` or `acc_stderr`.
     """
-    counts, configs = part(content, "n-samples"), part(content, "config_tasks")
     for task, scores in part(content, "results").items():
         if not isinstance(scores, dict) or task == "all":
             continue
-        known = [part(counts, task).get("effective"), scores.get("sample_len")]
-        known.append(part(configs, task).get("effective_num_docs"))
+        known = [part(content, "n-samples", task).get("effective"), scores.get("sample_len")]
+        known.append(part(content, "config_tasks", task).get("effective_num_docs"))
         n = next((one for one in map(_count, known) if one is not None), None)
         for name, value in scores.items():
             metric, comma, scored = str(name).partition(",")
