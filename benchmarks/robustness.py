@@ -11,8 +11,13 @@ import sys
 
 import numpy as np
 
-from scotoma.robustness.losses import amplified_loss, group_contrast, group_tests
-from scotoma.robustness.planted import planted_robustness, smallest_contrast
+from scotoma.robustness.losses import (
+    amplified_loss,
+    group_contrast,
+    group_tests,
+    planted_robustness,
+    smallest_contrast,
+)
 
 AUDITS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 EXAMPLES, GROUP, MEMBERS, SEVERITIES = 2_000, 500, 10, 3

@@ -43,7 +43,7 @@ from scotoma.divergence import excess, flip_rate
 from scotoma.document.jsonable import jsonable
 from scotoma.numbers import FEWEST_RUNS
 from scotoma.predictions import Predictions
-from scotoma.steps.measures.against_labels import AgainstLabels
+from scotoma.steps.measures.harms import AgainstLabels
 from scotoma.steps.measures.pairs import PopulationPair, as_examples
 from scotoma.verdict import judge
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from scotoma.datasets import AuditedExamples
-from scotoma.steps.measures.against_labels import gap_rows
 from scotoma.steps.measures.clarify import facet_pairs
+from scotoma.steps.measures.harms import gap_rows
 
 # Value: examples, errors of the dense model, errors of the compressed one.
 SEX = {"female": (200, 20, 50), "male": (400, 40, 44)}  # +15.0 and +1.0 points

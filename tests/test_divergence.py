@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from scotoma.divergence import (
     CieCount,
+    agreement,
     percentile_weights,
     score,
-    scoring,
     threshold,
 )
 from scotoma.errors import DataError
@@ -124,7 +124,7 @@ def test_chunks_of_rows_give_the_scores_of_the_whole(n_classes, monkeypatch):
     rng = np.random.default_rng(3)
     dense, compressed = rng.integers(0, n_classes, (2, 50, 6)) // rng.integers(1, 9, (50, 1))
     whole = score(dense, compressed, n_classes, seed=5)
-    monkeypatch.setattr(scoring, "CELLS", 100)  # several chunks inside the function, too
+    monkeypatch.setattr(agreement, "CELLS", 100)  # several chunks inside the function, too
     parts = [score(dense[a:b], compressed[a:b], n_classes, seed=5) for a, b in ((0, 1), (1, 50))]
     for name in ROW_FIELDS:
         joined = np.concatenate([getattr(part, name) for part in parts])

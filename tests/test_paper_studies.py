@@ -25,7 +25,7 @@ from scotoma.run import Run
 from scotoma.runs import RunFinding, compare_runs
 from scotoma.runs.techniques import costs_of
 from scotoma.steps.measures.clarify import ClarifyMetrics
-from scotoma.steps.measures.run_to_run import FairnessOfRuns
+from scotoma.steps.measures.harms import FairnessOfRuns
 from scotoma.steps.table import STEPS, skipped_steps
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, said, write

@@ -21,8 +21,7 @@ from scotoma.audit.worst_change import (
     shown_gaps,
     worst_change,
 )
-from scotoma.bias.gaps import gap
-from scotoma.bias.subgroup import amplification
+from scotoma.bias.subgroup import amplification, gap
 from scotoma.document.jsonable import jsonable
 from scotoma.impact.groups_section import whom
 from scotoma.numbers.enough import FEW

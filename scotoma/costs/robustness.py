@@ -15,8 +15,8 @@ from scotoma.costs.plan import RobustnessForecast
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import stratified
 from scotoma.robustness.external import find_conditions
+from scotoma.robustness.losses import smallest_contrast
 from scotoma.robustness.plan import refuse_impossible, suite_of
-from scotoma.robustness.planted import smallest_contrast
 from scotoma.robustness.predict import set_pictures
 from scotoma.sources.answers import supplied_models
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from scotoma.divergence.agreement import LedgerRow, flip_ledger
+from scotoma.divergence.agreement import CieCount, DivergenceScores, LedgerRow, flip_ledger, score
 from scotoma.divergence.distances import (
+    AccuracyRow,
     ByDistance,
     GroupByDistance,
+    OverIndex,
     Threshold,
     by_distance,
+    flip_rate,
+    over_index,
     percentile_weights,
     subset_weights,
     threshold,
-)
-from scotoma.divergence.floor import VOTES, CieExcess, excess
-from scotoma.divergence.scoring import CieCount, DivergenceScores, score
-from scotoma.divergence.tables import (
-    AccuracyRow,
-    OverIndex,
-    flip_rate,
-    over_index,
     top1_table,
 )
+from scotoma.divergence.floor import VOTES, CieExcess, excess
 
 __all__ = [
     "VOTES",

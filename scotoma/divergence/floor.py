@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.agreement import GIVEN_POPULATIONS, agreement, weighted_rate
-from scotoma.divergence.scoring import CieCount, score
+from scotoma.divergence.agreement import (
+    GIVEN_POPULATIONS,
+    CieCount,
+    agreement,
+    score,
+    weighted_rate,
+)
 from scotoma.numbers import (
     COMPRESSED,
     FEW_EVENTS,

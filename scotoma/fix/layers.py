@@ -19,7 +19,7 @@ from scotoma.audit.base import Quantity
 from scotoma.audit.findings import LayerFlips, VariantLayers, VariantsLayers
 from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples, decode_images
-from scotoma.divergence.tables import flip_rate
+from scotoma.divergence.distances import flip_rate
 from scotoma.errors import DataError
 from scotoma.run import Run
 from scotoma.run.workers import say

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scotoma.audit.findings import Findings
-from scotoma.audit.reviewed import ReviewedAudit, ReviewedVariant
+from scotoma.audit.findings import Findings, ReviewedAudit, ReviewedVariant
 from scotoma.document import Cell, Column, Facts, Interval, Section, Table
 
 MOST_ROWS = 24

@@ -11,8 +11,7 @@ import polars as pl
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
 from scotoma.audit.document import GalleryPair
-from scotoma.audit.findings import Beside, People, read_layers
-from scotoma.audit.reviewed import read_reviewed
+from scotoma.audit.findings import Beside, People, read_layers, read_reviewed
 from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import read_study
 from scotoma.datasets import AuditedExamples

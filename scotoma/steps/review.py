@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.audit import read_audit
-from scotoma.audit.reviewed import (
+from scotoma.audit.findings import (
     RecountedFlips,
     ReviewCounts,
     ReviewedAudit,

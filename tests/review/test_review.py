@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.audit.reviewed import ReviewedAudit
+from scotoma.audit.findings import ReviewedAudit
 from scotoma.datasets import AuditedExamples
 from scotoma.review.measure import corrected_change
 from scotoma.review.verdicts import FILE, Review, open_reviews, read_reviews

@@ -11,9 +11,14 @@ import pytest
 from scotoma import published
 from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.robustness.confidence import TwoSets, lost_elsewhere
-from scotoma.robustness.losses import SCALES, RightAnswers, misled_pairs, variance_of_draws
+from scotoma.robustness.losses import (
+    SCALES,
+    RightAnswers,
+    misled_pairs,
+    planted_robustness,
+    variance_of_draws,
+)
 from scotoma.robustness.measure import errors_over
-from scotoma.robustness.planted import planted_robustness
 
 
 def beside(dense, compressed, clusters=None, *, paired: bool = False):  # type: ignore[no-untyped-def]

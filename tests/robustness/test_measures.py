@@ -20,10 +20,10 @@ from scotoma.robustness.losses import (
     amplified_loss,
     group_contrast,
     group_tests,
+    planted_robustness,
     relative_robustness,
 )
 from scotoma.robustness.measure import corruption_error, relative_corruption_error
-from scotoma.robustness.planted import planted_robustness
 from scotoma.robustness.predict import structural_similarity
 
 TABLE5, TABLE2 = published.load("pie").table5, published.load("pie").table2

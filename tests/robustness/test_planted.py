@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scotoma.robustness.losses import group_contrast, group_tests
-from scotoma.robustness.planted import planted_robustness, smallest_contrast
+from scotoma.robustness.losses import (
+    group_contrast,
+    group_tests,
+    planted_robustness,
+    smallest_contrast,
+)
 from tests.commands import measured
 
 pytestmark = pytest.mark.slow

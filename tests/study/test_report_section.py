@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.audit.findings import Beside, Findings, People
-from scotoma.audit.reviewed import read_reviewed
+from scotoma.audit.findings import Beside, Findings, People, read_reviewed
 from scotoma.audit.study import read_study
 from scotoma.document import Interval, Section, show
 from scotoma.review.section import reviewed_section

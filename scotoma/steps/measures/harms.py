@@ -2,28 +2,303 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.answers.admission import is_label
 from scotoma.answers.digest import answers_digest
+from scotoma.answers.group_keys import group_key
+from scotoma.answers.groups import Groups
 from scotoma.answers.note import AdmissionNote
-from scotoma.bias import selection_changes
-from scotoma.bias.counting import RateMetric
+from scotoma.audit.base import rows_at
+from scotoma.bias import selection_changes, tally
+from scotoma.bias.counting import RateMetric, metrics
+from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
+from scotoma.bias.subgroup import group_gap, rise
 from scotoma.config.label import Label
 from scotoma.datasets import AuditedExamples
+from scotoma.impact import class_impact
+from scotoma.numbers import ChangeEvidence, Estimate, Number, Units, Words, undefined
 from scotoma.predictions import Predictions
-from scotoma.steps.measures.against_labels import RISK_LIMITS, AgainstLabels
-from scotoma.steps.measures.clarify import ClarifyMetrics
+from scotoma.runs import compare_runs, spread
+from scotoma.runs.effects import ALONE, bare
+from scotoma.steps.measures.clarify import REST, ClarifyMetrics, groups_of
 from scotoma.steps.measures.pairs import PopulationPair, as_examples, as_wrong
-from scotoma.steps.measures.rates import LEVEL, MOST_CLASS_ROWS, change_row
-from scotoma.steps.measures.run_to_run import FairnessOfRuns, LabelRows
+from scotoma.steps.measures.rates import LEVEL, MOST_CLASS_ROWS, RateTable, change_row
 from scotoma.steps.measures.several_labels import WholeExamples
+from scotoma.verdict.one_model import one_model_trap
+
+Measured = Mapping[tuple[str, str], MemberFairness]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRows:
+    """Which label each row is about, where examples have several.
+
+    Attributes:
+        attribute: The attribute whose values are the labels.
+        names: The labels.
+        codes: Which label, shape (N,).
+    """
+
+    attribute: str
+    names: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FairnessOfRuns:
+    """The seven metrics of the fixed-seed study on every member, by attribute.
+
+    Without labels those three that compare predictions alone.
+
+    Attributes:
+        examples: The test examples.
+        positive: Id of the positive class; None for the mean over the classes.
+        dense: Class ids of the dense members, shape (N, K).
+        labels: Several labels, which the metrics are then averaged over; None for one.
+    """
+
+    examples: AuditedExamples
+    positive: int | None
+    dense: NDArray[np.unsignedinteger[Any]]
+    labels: LabelRows | None = None
+
+    def of_dense(self) -> list[dict[str, Any]]:
+        """Measure the dense members: rows of every attribute and metric."""
+        return [row for key, one in self._before.items() for row in self.rows(key, one)]
+
+    def of_compressed(self, predicted: NDArray[np.unsignedinteger[Any]]) -> list[dict[str, Any]]:
+        """Measure compressed members, and compare them with the dense ones.
+
+        Args:
+            predicted: Their class ids, shape (N, K').
+        """
+        after = self._measured(predicted)
+        pairs = {
+            key: (self._before[key].values, one.values)
+            for key, one in after.items()
+            if min(len(one.values), len(self._before[key].values)) > 1
+            and np.isfinite([*one.values, *self._before[key].values]).all()
+        }
+        compared = compare_runs(pairs)
+        return [row for key, one in after.items() for row in self.rows(key, one, compared.get(key))]
+
+    @cached_property
+    def _before(self) -> Measured:
+        return self._measured(self.dense)
+
+    def _measured(self, predicted: NDArray[np.unsignedinteger[Any]]) -> Measured:
+        groups = self.examples.partition()
+        found: dict[tuple[str, str], MemberFairness] = {}
+        for attribute in self.examples.attributes:
+            masks = groups.masks[[of == (attribute,) for of in groups.attributes]]
+            if self.labels is None:
+                metrics = member_fairness(
+                    self.examples.known_labels, predicted, masks,
+                    n_classes=len(self.examples.classes), class_id=self.positive,
+                    clusters=self.examples.clusters,
+                    measured=sum(map(is_label, self.examples.classes)),
+                )  # fmt: skip
+            elif attribute == self.labels.attribute:
+                continue  # a label is nobody
+            else:
+                metrics = label_fairness(
+                    (self.examples.labels == self.positive).astype(np.uint8),
+                    (predicted == self.positive).astype(np.uint8),
+                    masks,
+                    self.labels.codes,
+                    n_labels=len(self.labels.names),
+                    clusters=self.examples.clusters,
+                )
+            found |= {(attribute, name): one for name, one in metrics.items()}
+        return found
+
+    def rows(
+        self,
+        key: tuple[str, str],
+        one: MemberFairness,
+        compared: Mapping[str, Estimate] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Lay out the numbers of one attribute and metric, the mean over the members first."""
+        attribute, metric = key
+        classes = self.examples.classes if self.labels is None else self.labels.names
+        one_class = self.positive is not None and self.labels is None
+        of_classes, count = one.values if one_class else one.per_class, len(one.values)
+        alone, worst = spread(of_classes) if count > 1 else (_one_member(count), None)
+        mean = {"mean": bare(float(one.values.mean()), count, reason=one.reason)}
+        numbers = {**mean, **alone, **(compared or {})}
+        rows = [
+            row | ({"class": classes[worst or 0]} if row["what"].endswith(" of class") else {})
+            for row in rows_at(
+                {"metric": metric, "facts": {"attribute": attribute}},
+                {what: _said(number) for what, number in numbers.items()},
+            )
+        ]
+        rows[0] |= {"models": one.values, "models_se": one.se}
+        return rows
+
+
+def _said(number: Estimate) -> Estimate:
+    """A number that says why it has no interval."""
+    if number.reason or not math.isnan(number.low):
+        return number
+    return replace(number, reason=ALONE)
+
+
+def _one_member(count: int) -> dict[str, Estimate]:
+    nothing = undefined("one member has no spread", n=1, members=count)
+    return dict.fromkeys(("MaxDiff", "STDEV", "sigma"), nothing)
+
+
+RISK_LIMITS = {"relative": 0.2, "absolute": 0.005}  # of the default gate
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AgainstLabels:
+    """The labels of an audit, which its populations are compared with.
+
+    Attributes:
+        examples: The test examples.
+        positive: Id of the favourable class; None where the configuration names none.
+        comparisons: Number of compressed variants.
+        advantaged: Attribute to the value that its others are compared with.
+        seed: Draws models for the one-model trap.
+        folder: Where the rates of single classes are left that are too many for audit.json; None to
+            leave none.
+        most_class_rows: Rates of single classes that the section holds; of more it holds none.
+    """
+
+    examples: AuditedExamples
+    positive: int | None
+    comparisons: int
+    advantaged: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    folder: Path | None = None
+    most_class_rows: int = MOST_CLASS_ROWS
+
+    def accuracy(self, predictions: Predictions) -> dict[str, Any]:
+        """Mean top-1 accuracy of a population with its interval, and that of each member."""
+        correct = predictions.predicted == self.examples.labels[:, None]
+        top1 = Units.of(len(correct), self.examples.clusters).mean(correct)
+        words = Words("hit", "examples", "the test split")
+        return {"top1": top1.rate(words), "members": correct.mean(axis=0)}
+
+    def measures(self, comparison: PopulationPair) -> dict[str, Any]:
+        """Measure one compressed population, and leave its rates in the folder."""
+        examples, paired = self.examples, comparison.paired
+        dense, compressed = comparison.dense.predicted, comparison.compressed.predicted
+        known: dict[str, Any] = {
+            "n_classes": len(examples.classes), "paired": paired, "clusters": examples.clusters,
+        }  # fmt: skip
+        masks, labels = examples.partition().masks, examples.labels
+        moments = tally(labels, dense, compressed, masks, positive=self.positive, **known)
+        rates = ChangeEvidence.of_tally(moments)
+        if self.folder is not None and not self._whole:
+            own = self.folder / comparison.compressed.variant
+            own.mkdir()
+            for place, frame in enumerate(self._table.frames(own.name, rates)):
+                frame.write_parquet(own / f"{place:04d}.parquet")
+        with np.errstate(invalid="ignore"):  # errors of every member: the first rate of a group
+            errors = [own[:, 0] / moments.rows[:, :1]
+                      for own in (moments.dense, moments.compressed)]  # fmt: skip
+        return {
+            "impact": [
+                row
+                for name, one in zip(
+                    examples.classes, class_impact(dense, compressed, labels, **known), strict=True
+                )
+                if is_label(name)
+                for row in rows_at(
+                    {"metric": "recall", "class": name},
+                    one.numbers,
+                    spreads={"beyond accuracy": one.loss_variance},
+                )
+            ],
+            "subgroups": list(self._table.rows(rates, with_classes=self._whole)),
+            "gaps": gap_rows(examples, self.advantaged, dense, compressed, paired=paired),
+            "one_model": [
+                row.model_dump()
+                for row in one_model_trap(*errors, paired=paired, seed=self.seed, **RISK_LIMITS)
+            ],
+        }
+
+    def rates(self, variant: str) -> list[Path]:
+        """Name the files that `measures` leaves."""
+        assert self.folder is not None
+        return [] if self._whole else sorted((self.folder / variant).iterdir())
+
+    @property
+    def class_rates(self) -> int:
+        """Rates of single classes that audit.json has no room for."""
+        return 0 if self._whole else self.comparisons * self._table.class_rows
+
+    @cached_property
+    def _table(self) -> RateTable:
+        return RateTable(self.examples.partition().keys, self.examples.classes, self.positive)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether audit.json has room for the rates of single classes."""
+        return self.comparisons * self._table.class_rows <= self.most_class_rows
+
+
+def gap_rows(
+    examples: AuditedExamples,
+    advantaged: Mapping[str, str],
+    dense: NDArray[np.unsignedinteger],
+    compressed: NDArray[np.unsignedinteger],
+    *,
+    paired: bool,
+) -> list[dict[str, Any]]:
+    """Compute the gaps of a compressed population, each with its two-sided p-value.
+
+    Args:
+        examples: The test examples.
+        advantaged: Attribute to the value that its others are compared with, each in turn. Without
+            one, two values are compared with each other, and each of more with the rest.
+        dense: Class ids of the dense members, shape (N, K).
+        compressed: Class ids of the compressed members, shape (N, K').
+        paired: Member m of it derives from dense member m.
+    """
+    groups, truth = examples.partition(), examples.labels[:, None]
+    units = Units.of(len(truth), examples.clusters)
+    was, now = dense != truth, compressed != truth
+    error = metrics(len(examples.classes), None)[0]
+
+    @cache
+    def rise_of(key: str, but: str = "") -> Number:
+        mask = ~groups.mask(but) if key == REST else groups.mask(key)
+        return rise(units, was, now, mask, paired=paired)
+
+    rows = []
+    for attribute, a, b in _contrasts(groups, examples.attributes, advantaged):
+        gap = group_gap(error, (a, b), (rise_of(a, b if a == REST else ""), rise_of(b)))
+        p = np.minimum(1.0, 2 * min(gap.gap.p_above(0.0), gap.gap.p_below(0.0)))
+        rows.append({"attribute": attribute, "p": p} | vars(gap))
+    return rows
+
+
+def _contrasts(
+    groups: Groups, attributes: tuple[str, ...], advantaged: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Pair the groups of every attribute: each with the advantaged one, the other or the rest."""
+    for attribute in attributes:
+        keys = list(groups_of(groups, attribute))
+        if attribute in advantaged:
+            favoured = group_key([(attribute, advantaged[attribute])])
+            yield from ((attribute, favoured, key) for key in keys if key != favoured)
+        elif len(keys) == 2:
+            yield attribute, keys[0], keys[1]
+        else:
+            yield from ((attribute, REST, key) for key in keys)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.audit.base import rows_at
 from scotoma.config.label import PRESENT, Label
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.label_pairs import example_of_pair
@@ -86,7 +87,7 @@ class WholeExamples:
             "CIEs": self._count(int(self._whole(scores.cie).any(axis=1).sum())),
             "floor": whole.floor, "disagreement": whole.disagreement, "excess": whole.excess,
         }  # fmt: skip
-        return [{"what": what, "number": number} for what, number in numbers.items()]
+        return list(rows_at({}, numbers))
 
     def _count(self, examples: int) -> Estimate:
         members = self.dense.predicted.shape[1]
@@ -106,10 +107,7 @@ class WholeExamples:
                 numbers["change"] = change.estimate(reason="undefined (no positives)")
             if name is not None:
                 numbers["positives"] = self._count(int(self._present[:, place - 1].sum()))
-            rows += [
-                {"metric": "average precision", "class": name, "what": what, "number": number}
-                for what, number in numbers.items()
-            ]
+            rows += rows_at({"metric": "average precision", "class": name}, numbers)
         return rows
 
     @cached_property
