@@ -12,6 +12,7 @@ import pytest
 from scotoma.audit import read_audit
 from scotoma.costs import estimate
 from scotoma.run import read_json
+from scotoma.steps import bias
 from scotoma.steps.measures import rates
 from tests.commands import measured, scotoma
 from tests.steps import steps_in_this_process
@@ -72,9 +73,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long")
     write_tables(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rates, "MOST_CLASS_ROWS", FEW)
+        patch.setattr(bias, "MOST_CLASS_ROWS", FEW)
         audit(folder, "run")
-        patch.setattr(rates, "MOST_CLASS_ROWS", 10**9)
+        patch.setattr(bias, "MOST_CLASS_ROWS", 10**9)
         audit(folder, "whole")
     return folder
 
