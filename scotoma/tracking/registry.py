@@ -18,6 +18,7 @@ from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import (
+    LONGEST,
     fault,
     holds_experiments,
     mlflow_client,
@@ -142,25 +143,64 @@ def _aliased(client: Any, model: str, alias: str) -> int:
     return 0
 
 
+# --- versions that somebody else registered -----------------------------------------------------
+
+
+def promote(
+    model: RegisteredModel, alias: str, gate: GateResult, verdict: str, place: str, uri: str
+) -> str:
+    """Tag a version with the verdict on it, and move an alias to it if that is PASS.
+
+    Args:
+        model: The version, or the alias that it has.
+        alias: The alias that a PASS moves.
+        gate: The verdict on every variant.
+        verdict: The one that counts: of the variant that is shipped, or the worst.
+        place: Where the audit lies.
+        uri: MLflow tracking URI.
+
+    Returns:
+        What was done, as a sentence.
+
+    Raises:
+        DataError: There is no such version, or the registry does not answer.
+    """
+    own = model if model.version else aliased(model, uri, "--promote")
+    decided = (text for one in gate.variants if one.verdict == verdict for text in one.sentences)
+    tags = {
+        "scotoma.verdict": verdict,
+        "scotoma.worst": printable(next(decided, "")),
+        "scotoma.place": masked(place),
+    }
+    with _registry(own, uri, "--promote") as client:
+        for name, value in tags.items():
+            client.set_model_version_tag(own.name, own.version, name, value[:LONGEST])
+        if verdict == "PASS":
+            client.set_registered_model_alias(own.name, alias, own.version)
+    moved = f"and is {alias}" if verdict == "PASS" else f"{alias} stays where it is"
+    return f"{printable(str(own))} is tagged {verdict}, {moved}"
+
+
 # --- models to audit ------------------------------------------------------------------------------
 
 
-def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
+def aliased(model: RegisteredModel, uri: str, called: str = "source.models") -> RegisteredModel:
     """The version that an alias stands for, as of now.
 
     Args:
         model: It has an alias.
         uri: MLflow tracking URI.
+        called: What messages call it.
 
     Raises:
         DataError: The registry has no such model, the model no such alias, or does not answer.
     """
-    with _registry(model, uri) as client:
+    with _registry(model, uri, called) as client:
         aliases = client.get_registered_model(model.name).aliases
     if model.alias not in aliases:
         known = ", ".join(map(printable, sorted(aliases))) or "none"
         raise DataError(
-            f"source.models {printable(str(model))} must name an alias of the model, which has "
+            f"{called} {printable(str(model))} must name an alias of the model, which has "
             f"{known}; correct it, or set it in MLflow"
         )
     return RegisteredModel(model.name, version=str(aliases[model.alias]))
@@ -196,22 +236,22 @@ def download_model(model: RegisteredModel, variants: Sequence[str], folder: Path
             artifacts.download_artifacts(variant, str(folder))
 
 
-def _unknown(model: RegisteredModel, uri: str) -> DataError:
+def _unknown(model: RegisteredModel, uri: str, called: str) -> DataError:
     return DataError(
-        f"source.models must be in MLflow's registry at {masked(uri)}, got "
-        f"{printable(str(model))}; correct it, or tracking.uri"
+        f"{called} must be in MLflow's registry at {masked(uri)}, got {printable(str(model))}; "
+        "correct it, or the address"
     )
 
 
 @contextmanager
-def _registry(model: RegisteredModel, uri: str) -> Iterator[Any]:
+def _registry(model: RegisteredModel, uri: str, called: str = "source.models") -> Iterator[Any]:
     """Give a client of MLflow, and say whatever goes wrong in the block in one sentence."""
     database = sqlite_file(uri)
     if database is not None and not holds_experiments(database):
-        raise _unknown(model, uri)  # the check creates none
-    named = f"source.models {printable(str(model))}"
+        raise _unknown(model, uri, called)  # the check creates none
+    named = f"{called} {printable(str(model))}"
     with reading(uri, f"{named} cannot be read", named) as client:
         with passing_over("RESOURCE_DOES_NOT_EXIST"):
             yield client
             return
-        raise _unknown(model, uri)
+        raise _unknown(model, uri, called)

@@ -297,7 +297,12 @@ def _text(path: Path) -> str:
 
 @contextmanager
 def serving(
-    home: Path, database: Path, *artifacts: str, before: tuple[str, ...] = (), port: int = 0
+    home: Path,
+    database: Path,
+    *artifacts: str,
+    before: tuple[str, ...] = (),
+    port: int = 0,
+    variables: dict[str, str] | None = None,
 ) -> Iterator[Server]:
     """A real MLflow server, as docs/tracking.md starts it; it is gone afterwards, whole."""
     address = f"http://127.0.0.1:{port or _free_port()}"
@@ -310,6 +315,7 @@ def serving(
     environment = os.environ | {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        **(variables or {}),
     }
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
