@@ -1,4 +1,4 @@
-"""From compared answers to a verdict: in memory, or by an audit in a folder."""
+"""From the logs or boxes of `scotoma compare` to a verdict: in memory, or audited in a folder."""
 
 from __future__ import annotations
 

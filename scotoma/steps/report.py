@@ -79,7 +79,6 @@ def page_document(
     Raises:
         ConfigError: The page has no such section.
         DataError: The audit has not ended, has no gate.json, or what it left was changed.
-        MissingExtra: Pillow is not installed, and images are to be blurred.
     """
     audit, measured, gate = map(run.path, ("audit.json", "measurements.json", "gate.json"))
     beside = [run.costs, strip_file(run), layers_file(run), _kept(run), run.path("newest.json")]

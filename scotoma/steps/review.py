@@ -1,4 +1,4 @@
-"""Serve the changed examples of a run, and lay out what people said of them."""
+"""Serve the changed examples of a run, lay out what people said, and measure with their labels."""
 
 from __future__ import annotations
 

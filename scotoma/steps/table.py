@@ -1,4 +1,4 @@
-"""The table of steps: what each does, reads and leaves, and in which order."""
+"""The table of steps: what each does, reads and leaves, in which order, and whether it is due."""
 
 from __future__ import annotations
 
