@@ -71,11 +71,50 @@ def draw_arms(
     Raises:
         DataError: There are no such arms.
     """
-    refused = np.zeros(len(cie), bool)
-    for _ in range(ROUNDS):
-        draw = _first_kept(
-            cie, classes, agreement, per_arm, seed, refused, leaks, allow_imbalance, leaky
+    if not cie.any():
+        raise DataError(
+            "no example changes (there are no CIEs), so there is nothing to study; choose a "
+            "stronger compression with --variant"
         )
+    refused = np.zeros(len(cie), bool)
+
+    def first_kept() -> Draw:
+        fewest, largest, blind = min(FEWEST, per_arm), 0, 0
+        for rule in (choose_arms, matched_arms):
+            drawn = [
+                rule(cie, classes, agreement, per_arm, seed=(seed, number), refused=refused)
+                for number in range(DRAWS)
+            ]
+            balanced = [
+                (number, arms)
+                for number, arms in enumerate(drawn)
+                if len(arms.a) >= fewest and (allow_imbalance or _is_balanced(arms, agreement))
+            ]
+            largest = max(largest, *(len(arms.a) for _, arms in balanced), 0)
+            if len(balanced) < FEWEST_KEPT:
+                continue
+            measured = [0.0] * len(balanced) if leaky else leaks(balanced)
+            kept = [one for one, leak in zip(balanced, measured, strict=True) if leak <= REFUSED]
+            blind = max(blind, len(kept))
+            if len(kept) >= FEWEST_KEPT:
+                number, arms = kept[0]
+                return Draw(arms, rule is matched_arms, number, len(kept))
+        if largest:
+            raise DataError(
+                "a machine tells the arms apart without pixels (AUC above "
+                f"{REFUSED:.2f}) in all but {blind} of {DRAWS} draws; give --labels true, whose "
+                "labels depend on no model, or --leaky"
+            )
+        lacking, way = "two unchanged ones", ""
+        if not allow_imbalance:
+            lacking, way = "an equally contested unchanged one", ", or give --allow-imbalance"
+        raise DataError(
+            f"of {int(cie.sum()):,} changed examples fewer than {fewest} have {lacking} of their "
+            f"class; choose another --variant{way}"
+        )
+
+    for _ in range(ROUNDS):
+        draw = first_kept()
         rows = np.concatenate([draw.arms.a, draw.arms.b, draw.arms.c])
         again = clashes(rows)
         if not again.any():
@@ -84,59 +123,6 @@ def draw_arms(
     raise DataError(
         f"too many images are near duplicates of each other for {per_arm:,} an arm, got more after "
         f"{ROUNDS} rounds; lower --per-arm"
-    )
-
-
-def _first_kept(
-    cie: Flags,
-    classes: Ints,
-    agreement: Floats,
-    per_arm: int,
-    seed: int,
-    refused: Flags,
-    leaks: Callable[[Sequence[tuple[int, Arms]]], Sequence[float]],
-    allow_imbalance: bool,
-    leaky: bool,
-) -> Draw:
-    if not cie.any():
-        raise DataError(
-            "no example changes (there are no CIEs), so there is nothing to study; choose a "
-            "stronger compression with --variant"
-        )
-    fewest, largest, blind = min(FEWEST, per_arm), 0, 0
-    for rule in (choose_arms, matched_arms):
-        drawn = [
-            rule(cie, classes, agreement, per_arm, seed=(seed, number), refused=refused)
-            for number in range(DRAWS)
-        ]
-        balanced = [
-            (number, arms)
-            for number, arms in enumerate(drawn)
-            if len(arms.a) >= fewest and (allow_imbalance or _is_balanced(arms, agreement))
-        ]
-        largest = max(largest, *(len(arms.a) for _, arms in balanced), 0)
-        if len(balanced) < FEWEST_KEPT:
-            continue
-        measured = [0.0] * len(balanced) if leaky else leaks(balanced)
-        kept = [one for one, leak in zip(balanced, measured, strict=True) if leak <= REFUSED]
-        blind = max(blind, len(kept))
-        if len(kept) >= FEWEST_KEPT:
-            number, arms = kept[0]
-            return Draw(arms, rule is matched_arms, number, len(kept))
-    if largest:
-        raise DataError(
-            f"a machine tells the arms apart without pixels (AUC above {REFUSED:.2f}) in all but "
-            f"{blind} of {DRAWS} draws; give --labels true, whose labels depend on no model, or "
-            "--leaky"
-        )
-    if allow_imbalance:
-        raise DataError(
-            f"of {int(cie.sum()):,} changed examples fewer than {fewest} have two unchanged ones "
-            "of their class; choose another --variant"
-        )
-    raise DataError(
-        f"of {int(cie.sum()):,} changed examples fewer than {fewest} have an equally contested "
-        "unchanged one of their class; choose another --variant, or give --allow-imbalance"
     )
 
 
