@@ -14,7 +14,7 @@ from typing import Any
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.files import json_lines, part
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.record import Evaluation, Format, Record, hash_text
 
 QUESTIONS = ("problem", "question", "prompt")
 IDS = ("id", "problem_id", "question_id", "task_id", "key")
@@ -80,12 +80,7 @@ def _judged(text: str) -> bool:
     return found is not None and STATED[(found[1] or found[2]).lower()]
 
 
-def about(path: Path, evaluation: Evaluation) -> About:
-    """Nothing: settings stand in logs of the server, not here."""
-    return About({}, {})
-
-
 NEMO_SKILLS = Format(
-    "nemo-skills", records, about,
-    lambda file: NAME.fullmatch(file.path.name) is not None and "generation" in file.columns,
+    "nemo-skills", records,
+    sniff=lambda file: NAME.fullmatch(file.path.name) is not None and "generation" in file.columns,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.files import json_file, objects, part
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.record import Evaluation, Format, Record, hash_text
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -58,11 +58,6 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part(row, "namedScores").items() if name != "success"}
 
 
-def about(path: Path, evaluation: Evaluation) -> About:
-    """Nothing: the configuration names both models, and need not agree."""
-    return About({}, {})
-
-
 PROMPTFOO = Format(
-    "promptfoo", records, about, lambda file: b'"evalId"' in file.begins[:200],
+    "promptfoo", records, sniff=lambda file: b'"evalId"' in file.begins[:200],
 )  # fmt: skip

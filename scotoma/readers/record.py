@@ -149,7 +149,7 @@ class Format(NamedTuple):
 
     name: str
     records: Callable[[Path], Iterator[Record | Columns]]
-    about: Callable[[Path, Evaluation], About]
+    about: Callable[[Path, Evaluation], About] = lambda path, evaluation: About({})
     sniff: Callable[[Glimpse], bool] = lambda _: False
 
 
