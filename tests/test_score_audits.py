@@ -15,8 +15,7 @@ from scipy import stats
 import scotoma as package
 from scotoma.audit import read_audit, read_gate
 from scotoma.comparison.means import score_table
-from scotoma.comparison.quantiles import quantile_change
-from scotoma.comparison.worsening import errors_needed
+from scotoma.comparison.quantiles import errors_needed, quantile_change
 from scotoma.config import load_config, parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError

@@ -26,8 +26,8 @@ from scotoma.document.jsonable import jsonable
 from scotoma.impact.groups_section import whom
 from scotoma.numbers.enough import FEW
 from scotoma.report.summary import summary
-from scotoma.steps.judging.frontier import frontier_rows
 from scotoma.tracking.trend import audited
+from scotoma.verdict.frontier import frontier_rows
 from scotoma.verdict.section import verdict_section
 from tests.audits import gate_file, whole
 from tests.sections import table, texts

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from scotoma.comparison.arrays import Comparison, compare
 from scotoma.comparison.bias_scores import BiasScore, bias_scores
-from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
-from scotoma.comparison.means import MeanChange, mean_change
+from scotoma.comparison.means import (
+    GroupScoreEffect,
+    MeanChange,
+    affected,
+    group_effects,
+    mean_change,
+)
 from scotoma.comparison.quantiles import QuantileChange, quantile_change
 from scotoma.comparison.reruns import RerunFloor, align_reruns, rerun_floor
 

@@ -10,7 +10,7 @@ import polars as pl
 from scotoma.answers.admission import speak_of_classes, unasked_chance
 from scotoma.answers.pair import Answers, Examples, NumberedClasses, Pair
 from scotoma.comparison.logs import ComparedLogs
-from scotoma.comparison.rows import SIDES
+from scotoma.comparison.reruns import SIDES
 from scotoma.readers.extract import TABLES
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"

@@ -11,9 +11,14 @@ import polars as pl
 
 from scotoma.answers.arrays import pair_of
 from scotoma.answers.note import AdmissionNote
-from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
-from scotoma.comparison.means import MeanChange, score_table
+from scotoma.comparison.means import (
+    GroupScoreEffect,
+    MeanChange,
+    affected,
+    group_effects,
+    score_table,
+)
 from scotoma.comparison.reruns import RerunFloor, align_reruns, rerun_floor
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate

@@ -18,11 +18,17 @@ import polars as pl
 from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
+from scotoma.comparison.bias_scores import NEEDED
 from scotoma.comparison.groups import grouped, joined
-from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
-from scotoma.comparison.rows import ATTRIBUTE, SIDES, PairedRows, joined_tasks, paired_rows
-from scotoma.comparison.stereotypes import NEEDED
-from scotoma.comparison.wording import Wording, refusal_pattern, wording
+from scotoma.comparison.measure import (
+    LogComparison,
+    Wording,
+    is_lower_better,
+    measure_rows,
+    refusal_pattern,
+    wording,
+)
+from scotoma.comparison.reruns import ATTRIBUTE, SIDES, PairedRows, joined_tasks, paired_rows
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import CORRECT, LogColumns

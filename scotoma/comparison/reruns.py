@@ -6,16 +6,20 @@ are rows of one cluster: they take away noise of sampling or kernels, and add no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate, Units, none_seen
 from scotoma.numbers.inputs import Codes, Floats
 from scotoma.predictions.reruns import rerun_rows
+from scotoma.readers.pairing import Pairing
+from scotoma.readers.record import SCORE
 
 
 @dataclass(frozen=True)
@@ -106,3 +110,156 @@ def _share(values: Floats, level: float) -> Estimate:
     if not 0 < value < 1:
         return none_seen(value, n=n, members=1, lowest=0.0, highest=1.0, level=level)
     return Units(n).mean(values, flip=None).estimate("logit", level=level)
+
+
+ATTRIBUTE = "attribute."  # begins the name of every column of attributes
+SIDES = ("before", "after")
+OF_A_SIDE = {
+    "answer": pl.String,
+    "answer_hash": pl.UInt64,
+    "choice": pl.Int32,
+    "text_hash": pl.UInt64,
+    "text_length": pl.Int32,
+    "row": pl.Int64,
+    "answered": pl.Boolean,
+}
+
+
+@dataclass(frozen=True)
+class PairedRows:
+    """The answers of two models to the examples of one or more tasks.
+
+    Attributes:
+        table: `task`, `example` (its number), `example_id`, `position` (from 0 in the log),
+            `prompt_length`, `prompt_script`, `target`, then `rerun`, `score`, `answer`,
+            `answer_hash`, `choice`, `text_hash`, `text_length`, `row` and `unanswered` (whether it
+            counts as wrong because there is no answer) with `_before` and `_after`, then the
+            attributes.
+        reruns: Of the dense and the compressed model, the most over the tasks.
+        unscored: Examples that were left out, because one of the models has no score for them.
+        notes: Sentences that a reader should know.
+    """
+
+    table: pl.DataFrame
+    reruns: tuple[int, int]
+    unscored: int
+    notes: tuple[str, ...]
+
+    @property
+    def attributes(self) -> list[str]:
+        """Names of the attributes, without `attribute.`."""
+        names = self.table.columns
+        return [name.removeprefix(ATTRIBUTE) for name in names if name.startswith(ATTRIBUTE)]
+
+
+def paired_rows(
+    pairing: Pairing, score: str, *, task: str, attributes: Sequence[str] = ()
+) -> PairedRows:
+    """Put the answers of two models beside each other.
+
+    Args:
+        pairing: The examples that both answered.
+        score: The score that both logs have.
+        task: Their task.
+        attributes: Columns of attributes, from the dense model's log.
+
+    Returns:
+        Rows of examples that both models were scored on, in every rerun.
+
+    Raises:
+        DataError: No example has a score of both.
+    """
+    before, uneven = _reruns(pairing.baseline)
+    after, other = _reruns(pairing.compressed)
+    reruns = _number(before), _number(after)
+    first, second = align_reruns(*reruns)
+    beside = pl.DataFrame({"before": first, "after": second}, schema=dict.fromkeys(SIDES, pl.Int64))
+    shared = [
+        pl.col("example_id"),
+        pl.col("content_hash"),
+        pl.col("prompt_length"),
+        pl.col("prompt_script"),
+        pl.col("target"),
+        *(pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in attributes),
+    ]
+    left = _side(before, score, "before", shared)
+    right = _side(after, score, "after", [])
+    rows = (
+        left.join(beside.with_row_index("beside"), on="before")
+        .join(right, on=["pair", "after"])
+        .sort("pair", "beside")
+        .rename({side: f"rerun_{side}" for side in SIDES})
+    )
+    rows = _wrong_where_unanswered(rows)
+    scored = pl.all_horizontal(
+        pl.col(f"score_{side}").is_finite().fill_null(False) for side in SIDES
+    )
+    whole = scored.all().over("pair")
+    kept = rows.filter(whole)
+    if not kept.height:
+        raise DataError(
+            f"score {score!r} of {task!r} must be there for an example of both models, got none; "
+            "choose another with --score"
+        )
+    unscored = rows["pair"].n_unique() - kept["pair"].n_unique()
+    position = pl.col("pair").rank("dense").cast(pl.Int64) - 1
+    notes = [
+        f"{task}: examples have different numbers of reruns; {number} of each are compared"
+        for number, some in zip(reruns, (uneven, other), strict=True)
+        if some
+    ]
+    table = kept.with_columns(task=pl.lit(task), example=position, position=pl.col("pair"))
+    return PairedRows(table.drop("pair", "beside"), reruns, unscored, tuple(notes))
+
+
+def _wrong_where_unanswered(rows: pl.DataFrame) -> pl.DataFrame:
+    """Take an example without score and answer as wrong, where others are right or wrong.
+
+    A log that holds no answers at all does not say who gave none.
+    """
+    for side in SIDES:
+        score, answered = pl.col(f"score_{side}"), pl.col(f"answered_{side}")
+        known = rows.filter(score.is_finite())[f"score_{side}"]
+        none = ~score.is_finite().fill_null(False) & ~answered
+        if not known.is_in([0.0, 1.0]).all() or not rows[f"answered_{side}"].any():
+            none = pl.lit(False)
+        rows = rows.with_columns(
+            pl.when(none).then(0.0).otherwise(score).alias(f"score_{side}"),
+            none.alias(f"unanswered_{side}"),
+        ).drop(f"answered_{side}")
+    return rows
+
+
+def joined_tasks(tasks: Sequence[PairedRows]) -> PairedRows:
+    """Put several tasks below each other; the examples of each keep numbers of their own."""
+    tables, start = [], 0
+    for one in tasks:
+        tables.append(one.table.with_columns(example=pl.col("example") + start))
+        start += one.table["example"].n_unique()
+    return PairedRows(
+        pl.concat(tables, how="diagonal_relaxed"),
+        (max(one.reruns[0] for one in tasks), max(one.reruns[1] for one in tasks)),
+        sum(one.unscored for one in tasks),
+        tuple(note for one in tasks for note in one.notes),
+    )
+
+
+def _reruns(side: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """Number the reruns of each example from 0, and keep as many as every example has."""
+    numbered = side.sort("pair", "rerun", maintain_order=True).with_columns(
+        pl.int_range(pl.len()).over("pair").alias("rerun")
+    )
+    counts = numbered.group_by("pair").len()["len"].to_numpy()
+    fewest, most = int(counts.min()), int(counts.max())
+    return numbered.filter(pl.col("rerun") < fewest), fewest < most
+
+
+def _number(side: pl.DataFrame) -> int:
+    return int(side["rerun"].to_numpy().max(initial=0)) + 1
+
+
+def _side(table: pl.DataFrame, score: str, side: str, shared: Sequence[pl.Expr]) -> pl.DataFrame:
+    own = [pl.col(name).cast(kind).alias(f"{name}_{side}") for name, kind in OF_A_SIDE.items()]
+    value = pl.col(f"{SCORE}{score}").cast(pl.Float64).alias(f"score_{side}")
+    rerun = pl.col("rerun").cast(pl.Int64).alias(side)
+    return table.select(pl.col("pair").cast(pl.Int64), rerun, *shared, value, *own)

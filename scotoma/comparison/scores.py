@@ -10,8 +10,7 @@ import polars as pl
 
 from scotoma.answers.pair import read_clusters
 from scotoma.bias.table import BiasQuestion, model_columns, table_groups
-from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
-from scotoma.comparison.means import score_table
+from scotoma.comparison.means import GroupScoreEffect, affected, group_effects, score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.document import Column, Document, Section, Table
 from scotoma.errors import ConfigError

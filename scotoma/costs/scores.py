@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scotoma.comparison.means import score_table
-from scotoma.comparison.worsening import POWER, smallest_worsening
+from scotoma.comparison.quantiles import POWER, smallest_worsening
 from scotoma.config import Config
 from scotoma.document import Cell, Column, Document, Section, Table
 from scotoma.sources.reading import survey_examples

@@ -18,7 +18,7 @@ from scotoma.document import Cell, Column, Table, Unit
 from scotoma.document.text import markdown_table
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import code_span
-from scotoma.verdict.advice import verdict_sentence
+from scotoma.verdict.words import verdict_sentence
 
 
 def model_card(audit: Audit, gate: GateResult | None) -> str:

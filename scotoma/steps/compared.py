@@ -24,13 +24,17 @@ from scotoma.commands.compare import CompareOptions
 from scotoma.comparison.answers import RIGHT, admitted, are_outcomes
 from scotoma.comparison.averages_section import compared_averages
 from scotoma.comparison.boxes import BoxComparison
-from scotoma.comparison.boxes_section import box_sections
 from scotoma.comparison.decisions import decision_table, measure_decisions
 from scotoma.comparison.detectors import BoxQuestion, ComparedBoxes, compared_boxes
 from scotoma.comparison.groups import groupings
 from scotoma.comparison.logs import ComparedLogs, CompareQuestion, compared, measured, models_of
 from scotoma.comparison.measure import LogComparison, described_rows
-from scotoma.comparison.section import compared_document, comparison_sections, listing_document
+from scotoma.comparison.section import (
+    box_sections,
+    compared_document,
+    comparison_sections,
+    listing_document,
+)
 from scotoma.config import load_config
 from scotoma.config.gate import GateRules, chosen_rules, day, parse_rules
 from scotoma.config.gate_changes import SlicesRule

@@ -77,7 +77,7 @@ def detectors_of(
         paired: Whether members of a variant derive from dense ones.
         notes: What was guessed while files were read, and what admits no PASS.
     """
-    from scotoma.comparison.precision import precision_estimates
+    from scotoma.comparison.boxes import precision_estimates
 
     dense, *others = scores or [""]
     rows = [

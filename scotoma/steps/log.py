@@ -21,7 +21,7 @@ from scotoma.printable import printable
 from scotoma.processes.machine import hardware, versions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.workers import workers_left
-from scotoma.steps.judging.frontier import frontier_rows
+from scotoma.verdict.frontier import frontier_rows
 
 NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "

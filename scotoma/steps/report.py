@@ -26,9 +26,9 @@ from scotoma.run import Run, checksums, read_json
 from scotoma.run.finished import compressed_variant, require_files
 from scotoma.run.sources import Sources, examine
 from scotoma.steps.inputs import compared_texts
-from scotoma.steps.judging.frontier import frontier_rows
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import file_digest, write_whole, written
+from scotoma.verdict.frontier import frontier_rows
 
 
 @when_due

@@ -1,7 +1,7 @@
 """What does a gate ask of an audit? A rule is a filter over rows and a margin: a table of kinds.
 
 An entry says which rows of the audit a rule asks about, with which words, when a number rests on
-too little to be judged (`margins` says how little), and what to say where the audit has none.
+too little to be judged (`why_too_small` says how little), and what to say where the audit has none.
 """
 
 from __future__ import annotations
@@ -37,8 +37,13 @@ from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
 from scotoma.verdict.evidence import AuditRows, Rise, known
 from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions
-from scotoma.verdict.margins import clearing_margin, why_too_small
-from scotoma.verdict.question import Question, rise_question, unanswered
+from scotoma.verdict.question import (
+    Question,
+    clearing_margin,
+    rise_question,
+    unanswered,
+    why_too_small,
+)
 from scotoma.verdict.since_previous import Before
 
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses

@@ -11,7 +11,7 @@ from scotoma.audit.worst_change import affected_words, most_changed, worst_chang
 from scotoma.document import Cell, Column, Noted, Section, Table, complement, show
 from scotoma.impact.scores_section import scored_cells, scored_columns
 from scotoma.numbers import FEW_RUNS
-from scotoma.verdict.advice import next_steps, to_do, verdict_sentence
+from scotoma.verdict.words import next_steps, to_do, verdict_sentence
 
 FEW_MEMBERS = 5  # below it CIE counts are unstable
 NOT_JUDGED = "No gate was applied to this audit. scotoma gate RUN judges it."

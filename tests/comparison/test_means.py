@@ -17,9 +17,8 @@ from scotoma.comparison import (
     mean_change,
     rerun_floor,
 )
-from scotoma.comparison.effects import all_lose_alike
 from scotoma.comparison.flips import answer_codes
-from scotoma.comparison.means import score_table
+from scotoma.comparison.means import all_lose_alike, score_table
 from scotoma.comparison.measure import sliced
 from scotoma.errors import DataError
 from scotoma.numbers import holm

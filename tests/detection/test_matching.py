@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scotoma.answers.boxes import Detections, GroundTruth
-from scotoma.comparison.precision import jackknife
+from scotoma.comparison.boxes import jackknife
 from scotoma.detection.average_precision import detection_scores, image_groups
 from scotoma.detection.matching import IOUS, match, outcomes
 from tests.detection.sets import random_set, read

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scotoma.comparison.precision import jackknife, precision_estimates
+from scotoma.comparison.boxes import jackknife, precision_estimates
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from tests.detection.sets import random_set, read
 

@@ -29,7 +29,7 @@ from scotoma.steps import slices as slicing
 from scotoma.steps import verdict as judging
 from scotoma.steps.bias import bias
 from scotoma.steps.divergence import divergence
-from scotoma.steps.judging.frontier import frontier_rows
+from scotoma.verdict.frontier import frontier_rows
 from tests.networks import write_network_predictions
 
 

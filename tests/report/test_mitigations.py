@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scotoma.audit import Audit, read_audit
-from scotoma.verdict.advice import next_steps
 from scotoma.verdict.section import mitigations
+from scotoma.verdict.words import next_steps
 from tests.report.drawing import gate_of
 
 WHOLE = Path(__file__).parents[1] / "fuzz" / "corpus" / "audit" / "whole.json"

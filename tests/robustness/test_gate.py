@@ -11,7 +11,7 @@ from scotoma.audit.base import rows_at
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
 from scotoma.numbers import Variance, of_variance, undefined
-from scotoma.verdict.rule_words import rule_words
+from scotoma.verdict.gate_section import rule_words
 from tests.audits import judge
 
 RULE = """\

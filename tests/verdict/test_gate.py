@@ -21,8 +21,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import Estimate
 from scotoma.verdict import exit_code
 from scotoma.verdict.gate import verdict_of
-from scotoma.verdict.margins import sampling_margin, why_too_small
-from scotoma.verdict.question import unanswered
+from scotoma.verdict.question import sampling_margin, unanswered, why_too_small
 from scotoma.verdict.words import hangs_on
 from tests.audits import class_rows, judge
 from tests.verdict.test_deciding import RULE, TODAY, rules

@@ -12,9 +12,9 @@ from scotoma.audit.gate import GateFile
 from scotoma.config.gate import default_rules
 from scotoma.document import Facts
 from scotoma.document.charts import filled
-from scotoma.verdict.advice import decided_words, next_steps, to_do, verdict_sentence
 from scotoma.verdict.gate_section import gate_section
 from scotoma.verdict.section import verdict_section
+from scotoma.verdict.words import decided_words, next_steps, to_do, verdict_sentence
 from tests.audits import gate_file, whole
 from tests.sections import chart, table, texts, unlabelled
 

@@ -73,7 +73,7 @@ def _read(run: Run, name: str, examples: AuditedExamples) -> ScoredExamples:
 
 def mean_sections(run: Run, examples: AuditedExamples) -> dict[str, Any]:
     """Measure means and quantiles of every group, as `ScoredSection` has them."""
-    from scotoma.comparison.effects import group_effects
+    from scotoma.comparison.means import group_effects
     from scotoma.comparison.quantiles import quantile_change
 
     groups = examples.partition()
