@@ -18,9 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scotoma.comparison.means import affected, group_effects
-from scotoma.comparison.means import score_table
 from scotoma.comparison.boxes import jackknife
+from scotoma.comparison.means import affected, group_effects, score_table
 from scotoma.detection.average_precision import detection_scores, image_groups
 from scotoma.detection.matching import outcomes
 from scotoma.detection.table import box_table

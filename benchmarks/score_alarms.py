@@ -19,10 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.audit.gate import Margins
-from scotoma.comparison.means import affected, group_effects
-from scotoma.comparison.means import score_table
-from scotoma.comparison.quantiles import quantile_change
-from scotoma.comparison.quantiles import smallest_worsening
+from scotoma.comparison.means import affected, group_effects, score_table
+from scotoma.comparison.quantiles import quantile_change, smallest_worsening
 from scotoma.config.gate import default_rules
 from scotoma.verdict import Rise, decide, rise_question
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,6 @@ from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Ints
 
 MOST_GROUPS = 200
-NUMBERS = ("value", "low", "high")
-ESTIMATE = {"": pl.Float64, "_low": pl.Float64, "_high": pl.Float64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,54 +52,29 @@ class Comparison:
     @property
     def overall(self) -> pl.DataFrame:
         """Accuracy before and after, its change and the recovery, with n and interval."""
-        rows = {
-            "accuracy before": self.accuracy.before,
-            "accuracy after": self.accuracy.after,
-            "change": self.accuracy.change,
-            "recovery": self.accuracy.recovery,
-        }
-        schema = {"number": pl.String, "n": pl.Int64, "value": pl.Float64, "low": pl.Float64}
-        return _frame(
-            (
-                {"number": name, "n": self.accuracy.n} | _estimate_columns(estimate)
-                for name, estimate in rows.items()
-            ),
-            schema | {"high": pl.Float64},
-        )
+        own = self.accuracy
+        names = ("accuracy before", "accuracy after", "change", "recovery")
+        numbers = (own.before, own.after, own.change, own.recovery)
+        rows = [(name, own.n, *_ends(one)) for name, one in zip(names, numbers, strict=True)]
+        return _frame("number n value low high", rows)
 
     @property
     def flips(self) -> pl.DataFrame:
         """Changed answers by kind: count, share and its interval."""
-        schema = {"kind": pl.String, "n": pl.Int64, "count": pl.Float64}
-        return _frame(
-            (
-                {"kind": one.kind, "n": self.error.n, "count": one.count}
-                | _estimate_columns(one.share, "share")
-                for one in self.flip_counts
-            ),
-            schema | {f"share{part}": kind for part, kind in ESTIMATE.items()},
-        )
+        rows = [(one.kind, self.error.n, one.count, *_ends(one.share)) for one in self.flip_counts]
+        return _frame("kind n count share share_low share_high", rows)
 
     @property
     def groups(self) -> pl.DataFrame:
         """Error of each group before and after, its rise with interval and adjusted p-value."""
-        schema = {"group": pl.String, "n": pl.Int64, "before": pl.Float64, "after": pl.Float64}
-        return _frame(
+        rows = [
             (
-                {
-                    "group": one.group,
-                    "n": one.score.n,
-                    "before": one.score.before.value,
-                    "after": one.score.after.value,
-                }
-                | _estimate_columns(one.score.change, "rise")
-                | {"p_adjusted": one.p_adjusted}
-                for one in self.effects
-            ),
-            schema
-            | {f"rise{part}": kind for part, kind in ESTIMATE.items()}
-            | {"p_adjusted": pl.Float64},
-        )
+                one.group, one.score.n, one.score.before.value, one.score.after.value,
+                *_ends(one.score.change), one.p_adjusted,
+            )
+            for one in self.effects
+        ]  # fmt: skip
+        return _frame("group n before after rise rise_low rise_high p_adjusted", rows)
 
     @property
     def affected(self) -> pl.DataFrame:
@@ -252,21 +225,14 @@ def _notes(models: int, *, reruns: bool) -> tuple[str, ...]:
     return ()
 
 
-def _estimate_columns(estimate: Estimate, name: str = "") -> dict[str, float | str | None]:
-    """An estimate as cells of a table, its name before each but the bare value; nan is null.
-
-    >>> _estimate_columns(Estimate(0.5, 0.4, 0.6, 9, 1, 3.0, 8.0), "change")
-    {'change': 0.5, 'change_low': 0.4, 'change_high': 0.6}
-    """
-    cells = {part: getattr(estimate, part) for part in NUMBERS}
-    return {
-        (name if part == "value" else f"{name}_{part}") if name else part: None
-        if value != value
-        else value
-        for part, value in cells.items()
-    }
+def _ends(estimate: Estimate) -> tuple[float, float, float]:
+    return estimate.value, estimate.low, estimate.high
 
 
-def _frame(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Rows as a polars frame with these columns, also where there is no row."""
-    return pl.DataFrame(list(rows), schema=dict(schema), orient="row")
+def _frame(names: str, rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """Rows of a text, a count and numbers as a polars frame; nan is null."""
+    text, count, *numbers = names.split()
+    schema = {text: pl.String, count: pl.Int64, **dict.fromkeys(numbers, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+        pl.col(numbers).fill_nan(None)
+    )

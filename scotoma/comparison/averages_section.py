@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -60,7 +59,7 @@ def compared_averages(
         changes = [
             change
             for change in average_changes(known[0], one, question.task)
-            if question.score in ("", change.metric)
+            if question.score in ("", change["metric"])
         ]
         if not changes:
             raise ConfigError(
@@ -71,7 +70,7 @@ def compared_averages(
         comparisons.append(
             {
                 "models": list(names),
-                "averages": [asdict(change) | {"change": change.change} for change in changes],
+                "averages": changes,
                 "verdict": "UNSURE",
                 "reason": verdict,
             }
@@ -80,7 +79,7 @@ def compared_averages(
     return document, {"version": 1, "comparisons": comparisons, "gate": None}
 
 
-def _sections(names: tuple[str, str], changes: Sequence[AverageChange]) -> Iterator[Section]:
+def _sections(names: tuple[str, str], changes: Sequence[Change]) -> Iterator[Section]:
     columns = (
         Column("score", "score"),
         Column("n", "n", "count"),
@@ -89,12 +88,12 @@ def _sections(names: tuple[str, str], changes: Sequence[AverageChange]) -> Itera
         Column("change", "change", "change"),
         Column("smallest", "smallest", "number"),
     )
-    rows: list[dict[str, Any]] = [
-        vars(one)
+    rows = [
+        one
         | {
-            "score": f"{one.task} {one.metric}",
-            "change": Interval(one.change, one.low, one.high, one.n or 0),
-            "smallest": None if math.isnan(one.smallest) else one.smallest,
+            "score": _named(one),
+            "change": Interval(one["change"], one["low"], one["high"], one["n"] or 0),
+            "smallest": None if math.isnan(one["smallest"]) else one["smallest"],
         }
         for one in changes
     ]
@@ -103,15 +102,15 @@ def _sections(names: tuple[str, str], changes: Sequence[AverageChange]) -> Itera
         f"{names[0]} to {names[1]}: {len(changes):,} averages without samples, 95% intervals",
     )
     yield Section("averages", "", parts=[Table("averages", "", columns, rows, known=("",))])
-    without = [one for one in changes if one.reason]
+    without = [one for one in changes if one["reason"]]
     said = []
     if len(without) < len(changes):
         said.append(
             "smallest: the smallest change that these averages would show with 80% power. Samples "
             "of the same examples would show less."
         )
-    for reason in dict.fromkeys(one.reason for one in without):
-        those = [f"{one.task} {one.metric}" for one in without if one.reason == reason]
+    for reason in dict.fromkeys(one["reason"] for one in without):
+        those = [_named(one) for one in without if one["reason"] == reason]
         more = f" and {len(those) - 3:,} more" if len(those) > 3 else ""
         said.append(f"No interval for {'; '.join(those[:3])}{more}: {reason}.")
     yield Section("reading", "", said)
@@ -122,39 +121,14 @@ WIDE = NormalDist().inv_cdf(0.975)  # of an interval at 95%
 POWER = NormalDist().inv_cdf(0.8)
 
 
-@dataclass(frozen=True)
-class AverageChange:
-    """The change of one score of one task.
-
-    Attributes:
-        task: Its name.
-        metric: The score's name.
-        before: The average of the original model.
-        after: That of the compressed one.
-        n: Examples, the fewer of both; None where a file does not say.
-        low: Lower end of the interval of the change at 95%; nan if there is none.
-        high: Upper end; nan if there is none.
-        smallest: The smallest change that would have been shown with 80% power; nan likewise.
-        reason: Why there is no interval; empty otherwise.
-    """
-
-    task: str
-    metric: str
-    before: float
-    after: float
-    n: int | None
-    low: float
-    high: float
-    smallest: float
-    reason: str
-
-    @property
-    def change(self) -> float:
-        """After minus before."""
-        return self.after - self.before
+Change = dict[str, Any]  # a score of a task in both, as --json has it
 
 
-def average_changes(before: Summary, after: Summary, tasks: Sequence[str]) -> list[AverageChange]:
+def _named(change: Change) -> str:
+    return f"{change['task']} {change['metric']}"
+
+
+def average_changes(before: Summary, after: Summary, tasks: Sequence[str]) -> list[Change]:
     """Compare the scores that two models share.
 
     Both averages are taken as independent, which they are not where both models answered the same
@@ -164,6 +138,11 @@ def average_changes(before: Summary, after: Summary, tasks: Sequence[str]) -> li
         before: Averages of the original model.
         after: Those of the compressed one.
         tasks: The tasks to take; empty for all.
+
+    Returns:
+        Of each score `task`, `metric`, `before`, `after`, `n` (the fewer examples of both; None
+        where a file does not say), `low` and `high` of the 95% interval, `smallest` change that
+        would have been shown with 80% power, the `reason` why there is none, and `change`.
 
     Raises:
         DataError: They share no score.
@@ -186,22 +165,20 @@ def average_changes(before: Summary, after: Summary, tasks: Sequence[str]) -> li
     return [_change(*pair) for pair in pairs]
 
 
-def _change(before: Average, after: Average) -> AverageChange:
+def _change(before: Average, after: Average) -> Change:
     errors = _error(before), _error(after)
     counts = [one.n for one in (before, after) if one.n is not None]
-    low = high = smallest = math.nan
-    reason = ""
+    change, reason, error = after.value - before.value, "", math.nan
     if None in errors:
         reason = "the files hold no standard error, and no number of examples that gives one"
     else:
         error = math.hypot(*(one for one in errors if one is not None))
-        change = after.value - before.value
-        low, high = change - WIDE * error, change + WIDE * error
-        smallest = (WIDE + POWER) * error
-    n = min(counts) if len(counts) == 2 else None
-    return AverageChange(
-        before.task, before.metric, before.value, after.value, n, low, high, smallest, reason
-    )
+    return {
+        "task": before.task, "metric": before.metric, "before": before.value,
+        "after": after.value, "n": min(counts) if len(counts) == 2 else None,
+        "low": change - WIDE * error, "high": change + WIDE * error,
+        "smallest": (WIDE + POWER) * error, "reason": reason, "change": change,
+    }  # fmt: skip
 
 
 def _error(one: Average) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,8 +130,8 @@ def measure_boxes(
         found_at_ten=mean_change(before.share, after.share, clusters=image),
         false_alarms=mean_change(before.false_alarms, after.false_alarms),
         flips=tuple(Flip(one.kind, one.share.value * len(image), one.share) for one in changed),
-        precision=_precision(*scores, images),
-        class_precision=_class_precision(*scores, classes, images),
+        precision=_precision(_of_all(*scores), images),
+        class_precision=_precision(_of_classes(*scores, classes), images),
         groups=tuple(effects),
         alike=all_lose_alike(whole.change, effects, lower_is_better=False),
         search=search,
@@ -168,38 +168,34 @@ def box_chance_note(
     return None
 
 
-def _precision(
-    before: DetectionScores, after: DetectionScores, images: int
-) -> tuple[PrecisionChange, ...]:
-    rows = []
+Rates = Iterable[tuple[str, float, float, Floats | None]]
+
+
+def _of_all(before: DetectionScores, after: DetectionScores) -> Rates:
     for name, value in before.value.items():
-        other = after.value[name]
-        if name in before.without:
-            own = after.without[name] - before.without[name]
-            change = jackknife(other - value, own, images=images)
-        else:
+        known = name in before.without
+        lost = after.without[name] - before.without[name] if known else None
+        yield name, value, after.value[name], lost
+
+
+def _of_classes(before: DetectionScores, after: DetectionScores, names: Sequence[str]) -> Rates:
+    lost = (after.class_without - before.class_without).T
+    of_class = zip(names, before.of_class, after.of_class, lost, strict=True)
+    return (row for row in of_class if np.isfinite(row[1]))
+
+
+def _precision(rates: Rates, images: int) -> tuple[PrecisionChange, ...]:
+    """Each number, and its change, whose values without each group of images are known."""
+    rows = []
+    for name, before, after, lost in rates:
+        value = float(after - before)
+        if lost is None:
             reason = "no interval is computed for boxes of one size"
-            change = undefined(reason, value=other - value, n=images, members=1, level=0.95)
-        rows.append(PrecisionChange(name, value, other, change))
+            change = undefined(reason, value=value, n=images, members=1)
+        else:
+            change = jackknife(value, lost, images=images)
+        rows.append(PrecisionChange(name, float(before), float(after), change))
     return tuple(rows)
-
-
-def _class_precision(
-    before: DetectionScores, after: DetectionScores, classes: Sequence[str], images: int
-) -> tuple[PrecisionChange, ...]:
-    without = after.class_without - before.class_without
-    return tuple(
-        PrecisionChange(
-            name,
-            float(one),
-            float(other),
-            jackknife(float(other - one), without[:, number], images=images),
-        )
-        for number, (name, one, other) in enumerate(
-            zip(classes, before.of_class, after.of_class, strict=True)
-        )
-        if np.isfinite(one)
-    )
 
 
 def precision_estimates(
@@ -226,6 +222,12 @@ def precision_estimates(
         `compressed`, each a mean over its detectors, and their `change`.
     """
     members = min(len(dense), len(compressed))
+
+    def estimate(value: float, without: Floats, runs: Sequence[Floats], members: int) -> Estimate:
+        return jackknife(
+            float(value), without, images=images, runs=runs, members=members, note=few_runs(members)
+        )
+
     rows = {}
     for name in dense[0].without:
         sides = [
@@ -239,9 +241,9 @@ def precision_estimates(
         runs = [c - d] if paired else [d, c]
         lost = c_without.mean(axis=1) - d_without.mean(axis=1)
         rows[name] = {
-            "dense": _estimate(d.mean(), d_without.mean(axis=1), [d], images, len(d)),
-            "compressed": _estimate(c.mean(), c_without.mean(axis=1), [c], images, len(c)),
-            "change": _estimate(c.mean() - d.mean(), lost, runs, images, members),
+            "dense": estimate(d.mean(), d_without.mean(axis=1), [d], len(d)),
+            "compressed": estimate(c.mean(), c_without.mean(axis=1), [c], len(c)),
+            "change": estimate(c.mean() - d.mean(), lost, runs, members),
         }
     return rows
 
@@ -293,11 +295,3 @@ def jackknife(
         reason = f"interval not estimable (nothing varies over {images:,} images)"
         return undefined(reason, value=value, n=images, members=members, note=note)
     return Estimate.on_scale(value, total**0.5, df, n=images, members=members, note=note)
-
-
-def _estimate(
-    value: float, without: Floats, runs: Sequence[Floats], images: int, members: int
-) -> Estimate:
-    return jackknife(
-        float(value), without, images=images, runs=runs, members=members, note=few_runs(members)
-    )

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from scotoma.answers.pair import Pair
 from scotoma.bias import amplification, selection_changes
 from scotoma.document import Column, Table
-from scotoma.numbers import FEW_RUNS, Estimate
+from scotoma.numbers import FEW_RUNS
 from scotoma.printable import quoted
 
 NAMES = {"fnr": "FNR", "fpr": "FPR", "selected": "selected"}
 
 
-@dataclass(frozen=True)
-class DecisionRate:
-    """One rate of one group before and after compression, a fraction.
-
-    Attributes:
-        group: Its key.
-        metric: `fnr`, `fpr` or `selected`.
-        before: Of the original model.
-        after: Of the compressed model.
-        change: After - before.
-    """
-
-    group: str
-    metric: str
-    before: Estimate
-    after: Estimate
-    change: Estimate
-
-
-def measure_decisions(pair: Pair, positive: str) -> list[DecisionRate]:
+def measure_decisions(pair: Pair, positive: str) -> list[dict[str, Any]]:
     """Estimate FNR, FPR and selection rate of every group, and how they change.
 
     Args:
@@ -43,7 +24,8 @@ def measure_decisions(pair: Pair, positive: str) -> list[DecisionRate]:
         positive: The favourable class.
 
     Returns:
-        Metric by metric, all examples first; reruns of an example count as one.
+        `group`, `metric`, `before`, `after` and `change`, metric by metric, all examples first;
+        reruns of an example count as one.
     """
     assert pair.dense is not None
     at = pair.classes.index(positive)
@@ -55,14 +37,17 @@ def measure_decisions(pair: Pair, positive: str) -> list[DecisionRate]:
     )
     changes = [*rates, *selection_changes(d, c, groups.masks, groups.keys, clusters=clusters)]
     return [
-        DecisionRate(one.group, metric, one.dense, one.compressed, one.absolute)
+        {
+            "group": one.group, "metric": metric, "before": one.dense, "after": one.compressed,
+            "change": one.absolute,
+        }
         for metric in NAMES
         for one in changes
         if one.metric == metric
-    ]
+    ]  # fmt: skip
 
 
-def decision_table(rates: Sequence[DecisionRate], positive: str) -> Table:
+def decision_table(rates: Sequence[dict[str, Any]], positive: str) -> Table:
     """Tabulate the rates, and their changes."""
     columns = (
         Column("group", "group"),
@@ -72,7 +57,7 @@ def decision_table(rates: Sequence[DecisionRate], positive: str) -> Table:
         Column("after", "after", "rate"),
         Column("change", "change, points", "points"),
     )
-    rows = [vars(one) | {"rate": NAMES[one.metric], "n": one.after.n} for one in rates]
+    rows = [one | {"rate": NAMES[one["metric"]], "n": one["after"].n} for one in rates]
     return Table(
         "decisions",
         f"Decisions: {quoted(positive)} is the favourable label; selected gets it.",

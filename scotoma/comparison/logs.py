@@ -23,7 +23,6 @@ from scotoma.comparison.groups import grouped, joined
 from scotoma.comparison.measure import (
     LogComparison,
     Wording,
-    is_lower_better,
     measure_rows,
     refusal_pattern,
     wording,
@@ -170,7 +169,6 @@ def measured(one: ComparedLogs) -> LogComparison:
     """Every number of two models."""
     return measure_rows(
         one.rows, models=one.models, metric=one.metric,
-        lower_is_better=is_lower_better(one.metric),
         masks={key: mask for key, mask in one.groups.by_key.items() if key != "all"},
         wording=one.wording,
     )  # fmt: skip

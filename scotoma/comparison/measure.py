@@ -131,7 +131,7 @@ class SliceEffect:
 
     text: str
     size: int
-    change: Mapping[str, Any]
+    change: Estimate
     q: float
 
 
@@ -211,7 +211,6 @@ def measure_rows(
     *,
     models: tuple[str, str],
     metric: str,
-    lower_is_better: bool,
     masks: Mapping[str, Flags],
     wording: Wording | None = None,
 ) -> LogComparison:
@@ -221,7 +220,6 @@ def measure_rows(
         rows: Answers of both models.
         models: Their names.
         metric: Name of the score.
-        lower_is_better: Of the score.
         masks: Key of each group to its rows, bool, shape (n,).
         wording: Of free text.
 
@@ -237,6 +235,7 @@ def measure_rows(
     labels = np.zeros(table.height, np.intp) if scores.binary else None
     tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
     whole, groups = scores.change(), _effects(scores, masks)
+    lower_is_better = is_lower_better(metric)
     search = sliced(_features(rows), scores, own, lower_is_better)
     return LogComparison(
         models=models,
@@ -310,7 +309,6 @@ def sliced(
     """
     if not features.width:
         return SearchedSlices()
-    sign = -1 if scores.binary else 1
     against_rest = surely_worse(scores.change().change, lower_is_better=lower_is_better)
     settings = SearchSettings.of(
         metric=None if scores.binary else "mean",
@@ -326,18 +324,12 @@ def sliced(
     except DataError as error:
         return SearchedSlices(notes=(f"slices were not searched: {error}",))
     found = tuple(
-        SliceEffect(one.text, one.size, _signed(one.effect.as_dict(), sign), one.q)
+        SliceEffect(
+            one.text, one.size, one.effect.negated() if scores.binary else one.effect, one.q
+        )
         for one in report.slices
     )
     return SearchedSlices(found, report.null.mean, against_rest)
-
-
-def _signed(effect: Mapping[str, Any], sign: int) -> dict[str, Any]:
-    """The change of the score where the search looked at errors."""
-    if sign > 0 or effect["value"] is None:
-        return dict(effect)
-    low, high = (None if effect[end] is None else -effect[end] for end in ("high", "low"))
-    return dict(effect) | {"value": -effect["value"], "low": low, "high": high}
 
 
 def _features(rows: PairedRows) -> pl.DataFrame:

@@ -58,17 +58,23 @@ def comparison_sections(
     if found.tasks:
         table = effect_table("task", found.tasks, binary=binary, lower_is_better=lower)
         yield Section("tasks", "", parts=[table])
-    if found.groups:
-        table = effect_table("group", found.groups, binary=binary, lower_is_better=lower)
-        yield Section("groups", "", parts=[table])
-        yield Section("affected", "", [
-            affected_sentence(found.groups, found.alike, binary=binary, lower_is_better=lower)
-        ])  # fmt: skip
-    yield from slice_section(found.search, binary=binary)
+    yield from _whom(found, binary=binary, lower_is_better=lower)
     if found.bias:
         yield Section("bias", "", parts=[_bias_table(found.bias)])
     if found.notes:
         yield Section("notes", "", found.notes)
+
+
+def _whom(
+    found: LogComparison | BoxComparison, *, binary: bool, lower_is_better: bool, counted: str = "n"
+) -> Iterator[Section]:
+    """Whom it hits: groups that were named, and slices that nobody named."""
+    kind: dict[str, Any] = {"binary": binary, "lower_is_better": lower_is_better}
+    if found.groups:
+        table = effect_table("group", found.groups, counted=counted, **kind)
+        yield Section("groups", "", parts=[table])
+        yield Section("affected", "", [affected_sentence(found.groups, found.alike, **kind)])
+    yield from slice_section(found.search, binary=binary)
 
 
 def _facts(found: LogComparison) -> Iterator[tuple[str, str]]:
@@ -270,13 +276,9 @@ def slice_section(search: SearchedSlices, *, binary: bool) -> Iterator[Section]:
     head = f"Slices that nobody named{beyond} ({search.expected:.1f} expected by chance):"
     change = units(binary=binary)[1]
     yield Section("slices", head, [
-        f"  {one.text}: {show(_interval(one.change), change).number}, {one.size:,} rows"
+        f"  {one.text}: {show(one.change, change).number}, {one.size:,} rows"
         for one in search.slices
     ])  # fmt: skip
-
-
-def _interval(change: Mapping[str, float | None]) -> Interval:
-    return Interval(change["value"], change["low"], change["high"])
 
 
 def _bias_table(scores: Sequence[BiasScore]) -> Table:
@@ -315,12 +317,7 @@ def box_sections(found: BoxComparison) -> Iterator[Section]:
         several = f"{len(fell)} of {len(found.class_precision)} classes, not adjusted for how many"
         yield Section("classes", "", parts=[table])
         yield Section("fallen", "", [f"{several} they are."])
-    if found.groups:
-        kind: dict[str, Any] = {"binary": True, "lower_is_better": False}
-        table = effect_table("group", found.groups, counted="boxes", **kind)
-        yield Section("groups", "", parts=[table])
-        yield Section("affected", "", [affected_sentence(found.groups, found.alike, **kind)])
-    yield from slice_section(found.search, binary=True)
+    yield from _whom(found, counted="boxes", binary=True, lower_is_better=False)
     if found.notes:
         yield Section("notes", "", found.notes)
 
