@@ -8,9 +8,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import compress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -40,6 +39,7 @@ USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
     "em", "symbolic_correct", "judge_correct", "prompt_strict", "success", "score",
 )  # fmt: skip
+SCORES = [f"score_{side}" for side in SIDES]
 ACCURACY = ("accuracy", "acc")
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
 TABLE_KEYS = {  # columns of --examples that name an example or its content, to those of logs
@@ -251,6 +251,16 @@ def _attributes(
     return found, list(dict.fromkeys([*named, *needed, *more[:MOST_FEATURES]]))
 
 
+class _Task(NamedTuple):
+    """What two models answer of one task."""
+
+    task: str
+    metric: str
+    key: str
+    rows: PairedRows
+    binary: bool
+
+
 def _compared(
     question: CompareQuestion,
     models: tuple[Model, Model],
@@ -259,9 +269,7 @@ def _compared(
 ) -> ComparedLogs:
     before, after = logs
     tasks, notes = _scored(question, _tasks(question, models, logs), logs)
-    parts: list[PairedRows] = []
-    metrics: list[str] = []
-    keys: list[str] = []
+    parts: list[_Task] = []
     same: list[str] = []  # whether both were asked the same
     for task in tasks:
         metric = _metric(question, before[task], after[task])
@@ -269,9 +277,12 @@ def _compared(
             before[task], after[task], allow_different_prompts=question.allow_different_prompts,
             allow_missing=question.allow_missing,
         )  # fmt: skip
-        parts.append(paired_rows(paired, metric, task=task, attributes=before[task].attributes))
-        metrics.append(metric)
-        keys.append(paired.key)
+        own = paired_rows(paired, metric, task=task, attributes=before[task].attributes)
+        if (least := question.right_from) is not None:
+            right = (pl.col(SCORES) >= least).cast(pl.Float64)
+            own = replace(own, table=own.table.with_columns(right))
+        binary = all(own.table.select(pl.col(SCORES).is_in([0.0, 1.0]).all()).row(0))
+        parts.append(_Task(task, metric, paired.key, own, binary))
         same += [*paired.notes, *(f"not asked the same: {one}" for one in paired.differences)]
         for name, only in zip(models, (paired.only_baseline, paired.only_compressed), strict=True):
             if only:
@@ -280,22 +291,19 @@ def _compared(
                     f"is {printable(only[0])[:40]!r}; they are left out"
                 )
         notes += [*before[task].notes, *after[task].notes]
-    if question.right_from is not None:
-        least = question.right_from
-        parts = [replace(one, table=_right_from(one.table, least)) for one in parts]
-    binary = [_binary(one.table) for one in parts]
-    if len(set(metrics)) > 1 and any(binary) and not all(binary):
-        for task, metric, kept in zip(tasks, metrics, binary, strict=True):
-            if not kept:
-                notes.append(
-                    f"task {task} has the score {metric}, a number, and is left out beside answers "
-                    f"that are right or wrong; compare it with --task {task}"
-                )
-        tasks, metrics = list(compress(tasks, binary)), list(compress(metrics, binary))
-        parts = list(compress(parts, binary))
-    rows = joined_tasks(parts)
-    kinds = list(dict.fromkeys(metrics))
-    if len(kinds) > 1 and not any(binary):
+    keys, some_right = dict.fromkeys(one.key for one in parts), any(one.binary for one in parts)
+    if some_right and len({one.metric for one in parts}) > 1:
+        notes += [
+            f"task {one.task} has the score {one.metric}, a number, and is left out beside answers "
+            f"that are right or wrong; compare it with --task {one.task}"
+            for one in parts
+            if not one.binary
+        ]
+        parts = [one for one in parts if one.binary]
+    tasks = [one.task for one in parts]
+    rows = joined_tasks([one.rows for one in parts])
+    kinds = list(dict.fromkeys(one.metric for one in parts))
+    if len(kinds) > 1 and not some_right:
         raise ConfigError(
             f"tasks whose scores are numbers must share one to be taken together, got "
             f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
@@ -314,7 +322,7 @@ def _compared(
     texts = _wording(question, rows, logs, tasks)
     names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
     return ComparedLogs(
-        names, rows, metric, " and ".join(dict.fromkeys(keys)),
+        names, rows, metric, " and ".join(keys),
         groups, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
         tuple(dict.fromkeys(admission)),
@@ -345,8 +353,12 @@ def _tasks(
     return list(question.task) or common
 
 
+def _shared_scores(before: EvaluationLog, after: EvaluationLog) -> list[str]:
+    return [name for name in before.scores if name in after.scores]
+
+
 def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationLog) -> str:
-    common = [name for name in before.scores if name in after.scores]
+    common = _shared_scores(before, after)
     if not common:
         left_out = ", and is left out."
         notes = [note for note in (*before.notes, *after.notes) if note.endswith(left_out)]
@@ -383,23 +395,13 @@ def _scored(
     wanted = question.score
 
     def has_score(task: str) -> bool:
-        common = [name for name in logs[0][task].scores if name in logs[1][task].scores]
+        common = _shared_scores(logs[0][task], logs[1][task])
         return _called(wanted, common) in common if wanted else bool(common)
 
     scored = [task for task in tasks if has_score(task)]
     what = f"score {wanted}" if wanted else "score that is a number"
     notes = [f"task {task} has no {what} and is left out" for task in tasks if task not in scored]
     return (scored, notes) if scored else (list(tasks), [])
-
-
-def _binary(table: pl.DataFrame) -> bool:
-    sides = (pl.col(f"score_{side}").is_in([0.0, 1.0]).all() for side in ("before", "after"))
-    return bool(table.select(pl.all_horizontal(sides)).item())
-
-
-def _right_from(table: pl.DataFrame, least: float) -> pl.DataFrame:
-    sides = ("score_before", "score_after")
-    return table.with_columns((pl.col(side) >= least).cast(pl.Float64) for side in sides)
 
 
 def _groups(
@@ -428,29 +430,26 @@ def _wording(
     table = rows.table
     free = pl.all_horizontal(
         pl.col(f"text_hash_{side}").is_not_null() & pl.col(f"choice_{side}").is_null()
-        for side in ("before", "after")
+        for side in SIDES
     )
     written = table.filter(free)
     pattern = refusal_pattern(question.refusal)
     if not written.height:
         return None
     sides = []
-    for side, of_model in zip(("before", "after"), logs, strict=True):
-        parts = [
-            written.filter(pl.col("task") == task)
-            .select(f"row_{side}")
-            .join(
-                _refused(of_model[task], pattern), left_on=f"row_{side}", right_on="row",
-                how="left", maintain_order="left",
-            )["refused"]
-            for task in tasks
-        ]  # fmt: skip
-        sides.append(pl.concat(parts).fill_null(False))
+    for side, of_model in zip(SIDES, logs, strict=True):
+        refused = pl.concat(_refused(of_model[task], pattern, task) for task in tasks)
+        on = [f"row_{side}", "task"]
+        found = written.select(on).join(
+            refused, left_on=on, right_on=["row", "task"], how="left", maintain_order="left"
+        )
+        sides.append(found["refused"].fill_null(False))
     example = written["example"].rank("dense").to_numpy().astype(np.int64) - 1
     return wording(written, (sides[0], sides[1]), example)
 
 
-def _refused(log: EvaluationLog, pattern: str) -> pl.DataFrame:
+def _refused(log: EvaluationLog, pattern: str, task: str) -> pl.DataFrame:
     """Whether each text refuses; the texts stay on disk."""
     text = pl.coalesce("text", "answer").fill_null("")
-    return log.scan_texts().select("row", refused=text.str.contains(pattern)).collect()
+    refused = text.str.contains(pattern)
+    return log.scan_texts().select("row", refused=refused, task=pl.lit(task)).collect()

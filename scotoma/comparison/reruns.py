@@ -175,11 +175,7 @@ def paired_rows(
     first, second = align_reruns(*reruns)
     beside = pl.DataFrame({"before": first, "after": second}, schema=dict.fromkeys(SIDES, pl.Int64))
     shared = [
-        pl.col("example_id"),
-        pl.col("content_hash"),
-        pl.col("prompt_length"),
-        pl.col("prompt_script"),
-        pl.col("target"),
+        pl.col("example_id", "content_hash", "prompt_length", "prompt_script", "target"),
         *(pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in attributes),
     ]
     left = _side(before, score, "before", shared)

@@ -47,11 +47,8 @@ def judge_scores(
             f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
             f"{nearest(score, SCORES, ONE_OF_THEM)}"
         )
-    unread = {
-        "--examples": question.examples, "--positive": question.positive,
-        "--advantaged": question.advantaged, "--strata": question.strata,
-        "--feature": question.feature,
-    }  # fmt: skip
+    names = ("examples", "positive", "advantaged", "strata", "feature")
+    unread = {f"--{name}": getattr(question, name) for name in names}
     for name, value in unread.items():
         if value:
             raise ConfigError(f"{name} is for classes, and --score measures numbers; leave it out")
@@ -63,15 +60,10 @@ def judge_scores(
     label, after, before, guessed = model_columns(table, question, labelled=not given)
     groups = table_groups(table, question.group, crossed=question.intersections)
     messages, masks = (*messages, *guessed, *groups.notes), groups.by_key
-    scores = {names: _scores(table, names, label, score) for names in (tuple(before), tuple(after))}
+    sides = [_scores(table, names, label, score) for names in (before or after, after)]
     own = question.cluster
     clusters = None if not own else read_clusters(table[column(table, own, "--cluster")])
-    compared = score_table(
-        scores[tuple(before)] if before else scores[tuple(after)],
-        scores[tuple(after)],
-        clusters,
-        paired=question.paired,
-    )
+    compared = score_table(*sides, clusters, paired=question.paired)
     effects = group_effects(
         compared, np.stack(list(masks.values())), list(masks), level=question.level
     )
@@ -99,9 +91,7 @@ def judge_scores(
     return shown, content, messages
 
 
-def _scores(table: pl.DataFrame, names: tuple[str, ...], label: str, score: str) -> Floats:
-    if not names:
-        return np.empty((table.height, 0))
+def _scores(table: pl.DataFrame, names: Sequence[str], label: str, score: str) -> Floats:
     held = np.stack([numbers(table, name) for name in names], axis=1)
     if not label:
         return held
