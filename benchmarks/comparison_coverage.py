@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import multinomial, norm
 from scipy.stats import t as student
 
-from scotoma.comparison import mean_change
+from scotoma.comparison.means import mean_change
 from scotoma.numbers import flip_floor
 
 SHARED = 0.5  # of the variance of hardness, by clusters of ten

@@ -24,10 +24,11 @@ from planted import HARMED, planted_run
 
 from scotoma.audit import Audit, GateFile, read_audit
 from scotoma.config.gate import GateRules, default_rules, parse_rules
-from scotoma.power import Design, forecast
+from scotoma.power.forecast import forecast
+from scotoma.power.model import Design
 from scotoma.steps import slices as slicing
 from scotoma.steps.verdict import verdict
-from scotoma.verdict import judge
+from scotoma.verdict.gate import judge
 
 CELLS = {  # sex & age: examples, error
     ("male", "old"): (600, 0.10),

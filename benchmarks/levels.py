@@ -33,7 +33,10 @@ from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.document.jsonable import jsonable
-from scotoma.verdict import AuditRows, Question, decide, questions
+from scotoma.verdict.deciding import decide
+from scotoma.verdict.evidence import AuditRows
+from scotoma.verdict.question import Question
+from scotoma.verdict.rules import questions
 
 NEXT = 16
 SHARED = 0.8  # of the variance of a model's opinion of an example, common to all models

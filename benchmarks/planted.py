@@ -9,7 +9,8 @@ import polars as pl
 
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples
-from scotoma.power import PlantedGroup, Probit, planted_audit
+from scotoma.power.model import Probit
+from scotoma.power.simulate import PlantedGroup, planted_audit
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.steps.bias import bias

@@ -27,9 +27,10 @@ from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import default_rules
 from scotoma.config.gate_changes import SincePreviousRule
 from scotoma.datasets import AuditedExamples
-from scotoma.power import Design, forecast
+from scotoma.power.forecast import forecast
+from scotoma.power.model import Design
 from scotoma.steps.judging.assemble import assemble
-from scotoma.verdict import judge
+from scotoma.verdict.gate import judge
 
 CELLS = {  # sex & age: examples, error
     ("male", "old"): (600, 0.10),

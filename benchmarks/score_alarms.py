@@ -22,7 +22,9 @@ from scotoma.audit.gate import Margins
 from scotoma.comparison.means import affected, group_effects, score_table
 from scotoma.comparison.quantiles import quantile_change, smallest_worsening
 from scotoma.config.gate import default_rules
-from scotoma.verdict import Rise, decide, rise_question
+from scotoma.verdict.deciding import decide
+from scotoma.verdict.evidence import Rise
+from scotoma.verdict.question import rise_question
 
 MARGIN = 0.05
 NAMES = ("all", "a", "b", "c", "d", "a & x", "b & x", "c & x", "d & x")

@@ -31,7 +31,8 @@ from scotoma.config.gate import default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.label_pairs import label_pairs
 from scotoma.datasets.select_examples import examples_from_source
-from scotoma.power import Design, forecast
+from scotoma.power.forecast import forecast
+from scotoma.power.model import Design
 from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
 from scotoma.steps.bias import bias
@@ -39,7 +40,7 @@ from scotoma.steps.divergence import divergence
 from scotoma.steps.import_predictions import precision_file
 from scotoma.steps.slices import slices
 from scotoma.steps.verdict import verdict
-from scotoma.verdict import judge
+from scotoma.verdict.gate import judge
 
 LABELS = ("bicycle", "dog", "handbag", "umbrella")
 HARMED = len(LABELS) - 1

@@ -45,7 +45,7 @@ from scotoma.numbers import FEWEST_RUNS
 from scotoma.predictions import Predictions
 from scotoma.steps.measures.harms import AgainstLabels
 from scotoma.steps.measures.pairs import PopulationPair, as_examples
-from scotoma.verdict import judge
+from scotoma.verdict.gate import judge
 
 TODAY = datetime.date(2027, 3, 1)
 Z = 1.959964  # of a 95% interval

@@ -28,7 +28,9 @@ from scotoma.bias.counting import RateMetric
 from scotoma.bias.subgroup import change_list
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.numbers import ChangeEvidence, Tally
-from scotoma.verdict import Rise, decide, rise_question
+from scotoma.verdict.deciding import decide
+from scotoma.verdict.evidence import Rise
+from scotoma.verdict.question import rise_question
 
 __all__ = ["HARMS", "SKILLS", "Harm", "Skill", "blocked", "failed"]
 

@@ -20,7 +20,7 @@ from verdict_worlds import COMPRESSIONS, HARMS, WORLDS
 
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, parse_rules
-from scotoma.verdict import judge
+from scotoma.verdict.gate import judge
 
 RULE = "rules: [{id: since_previous, metric: since_previous, margin: 0}]"  # any rise is worse
 

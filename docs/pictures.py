@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, sync_playwright
 from scotoma.audit import Audit, read_audit
 from scotoma.config.gate import default_rules
 from scotoma.report.summary import summary
-from scotoma.verdict import judge
+from scotoma.verdict.gate import judge
 
 HERE = Path(__file__).parent
 SCHEMES = ("light", "dark")

@@ -18,7 +18,7 @@ from scotoma import cli
 from scotoma.audit import Audit, as_text, plain, write_part
 from scotoma.bias.subgroup import amplification
 from scotoma.document.jsonable import jsonable
-from scotoma.power import PlantedGroup, planted_audit
+from scotoma.power.simulate import PlantedGroup, planted_audit
 from scotoma.run import write_json
 from scotoma.steps import audit as audit_command
 from scotoma.steps import verdict as judging

@@ -14,7 +14,9 @@ import pytest
 from scotoma.bias import amplification
 from scotoma.divergence import excess
 from scotoma.numbers import holm
-from scotoma.power import Design, PlantedGroup, Probit, forecast, planted_audit
+from scotoma.power.forecast import forecast
+from scotoma.power.model import Design, Probit
+from scotoma.power.simulate import PlantedGroup, planted_audit
 from tests.worlds import worlds
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from scotoma.config import default_config
-from scotoma.power import Design, forecast
+from scotoma.power.forecast import forecast
 from scotoma.power.groups import forecast_groups
+from scotoma.power.model import Design
 from scotoma.sources.reading import survey_examples
 
 

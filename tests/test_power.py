@@ -15,15 +15,9 @@ from scipy.stats import norm
 from scotoma.bias import GroupChange, amplification
 from scotoma.errors import DataError
 from scotoma.numbers.crossed import combine
-from scotoma.power import (
-    Design,
-    PlantedGroup,
-    Probit,
-    forecast,
-    planted_audit,
-    promised_power,
-)
-from scotoma.power.model import expected_parts
+from scotoma.power.forecast import forecast, promised_power
+from scotoma.power.model import Design, Probit, expected_parts
+from scotoma.power.simulate import PlantedGroup, planted_audit
 
 PAIRS = Design(group_n=400, rate=0.08, members=6, paired=True, errors=Probit(run_sd=0.3))
 

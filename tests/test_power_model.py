@@ -14,14 +14,8 @@ from scipy.stats import kurtosis, multivariate_normal, norm
 from scotoma.errors import DataError
 from scotoma.numbers import Tally, n_effective
 from scotoma.numbers.crossed import combine
-from scotoma.power import (
-    Design,
-    PlantedGroup,
-    Probit,
-    draw_events,
-    planted_audit,
-)
-from scotoma.power.model import both_below, expected_parts
+from scotoma.power.model import Design, Probit, both_below, expected_parts
+from scotoma.power.simulate import PlantedGroup, draw_events, planted_audit
 
 PURE = Probit(difficulty_sd=0, run_sd=0)  # every member errs on its own: binomial counts
 

@@ -213,7 +213,7 @@ def errors_needed(df: float, groups: int) -> float:
     from scipy.optimize import brentq
     from scipy.special import chdtri
 
-    from scotoma.power import chance_beyond  # SciPy comes with it
+    from scotoma.power.forecast import chance_beyond
 
     free = min(max(df, 2.0), KNOWN)  # below 2 nothing is known of it
     seen = np.asarray(

@@ -32,7 +32,7 @@ from scotoma.steps.measures.harms import Harms
 from scotoma.steps.measures.pairs import PopulationPair, as_examples
 from scotoma.steps.measures.rates import MOST_CLASS_ROWS, MOST_JUDGED, class_rates_asked
 from scotoma.steps.slices import harmed_slices
-from scotoma.verdict import applied_rules, judge
+from scotoma.verdict.gate import applied_rules, judge
 
 RESERVED = ("example_id", "split", "label", "cluster", FEATURES, "image", "image_name")
 

@@ -17,7 +17,7 @@ from scotoma.document import Cell, Column, Document, Section, Table
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ScotomaError
 from scotoma.numbers import Estimate
-from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
+from scotoma.power.simulate import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run
 from scotoma.run.judging import Judging
 from scotoma.steps.prepare import prepare

@@ -133,8 +133,8 @@ def give_verdict(
         DataError: There is no audit, or it cannot be judged by these rules.
     """
     from scotoma.report.summary import summary
-    from scotoma.verdict import applied_rules, exit_code, judge
     from scotoma.verdict.documents import junit, markdown
+    from scotoma.verdict.gate import applied_rules, exit_code, judge
 
     with folder.listed():
         path = folder.root / "audit.json"

@@ -9,7 +9,7 @@ from scipy import optimize
 
 from scotoma.document import Cell, Column, Table
 from scotoma.document.text import text_table
-from scotoma.power import chance_beyond, seen_variances
+from scotoma.power.forecast import chance_beyond, seen_variances
 from scotoma.study.arms import WARNED_IMBALANCE
 from scotoma.study.leak import REFUSED
 from scotoma.study.plan import KeyEntry, MeasuredNumber, StudyPlan

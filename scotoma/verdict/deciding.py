@@ -16,7 +16,7 @@ from scotoma.config.gate import GateRules
 from scotoma.numbers import FEWEST_RUNS, multipliers
 from scotoma.numbers.estimate import link
 from scotoma.numbers.inputs import Floats
-from scotoma.power import chance_beyond
+from scotoma.power.forecast import chance_beyond
 from scotoma.verdict.evidence import null_if_nan
 from scotoma.verdict.question import Bound, LevelSpread, Question
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scotoma.comparison import bias_scores
-from scotoma.comparison.bias_scores import BiasAnswers
+from scotoma.comparison.bias_scores import BiasAnswers, bias_scores
 from scotoma.errors import DataError
 
 N = 900

@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.bias import amplification
-from scotoma.comparison import (
+from scotoma.comparison.flips import answer_codes, flips
+from scotoma.comparison.means import (
     affected,
-    align_reruns,
-    flips,
+    all_lose_alike,
     group_effects,
     mean_change,
-    rerun_floor,
+    score_table,
 )
-from scotoma.comparison.flips import answer_codes
-from scotoma.comparison.means import all_lose_alike, score_table
 from scotoma.comparison.measure import sliced
+from scotoma.comparison.reruns import align_reruns, rerun_floor
 from scotoma.errors import DataError
 from scotoma.numbers import holm
 

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.comparison import align_reruns, mean_change
+from scotoma.comparison.means import mean_change
+from scotoma.comparison.reruns import align_reruns
 from scotoma.config import load_config
 from scotoma.predictions import Predictions
 from scotoma.predictions.patterns import find_tables

@@ -18,7 +18,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
 from scotoma.robustness.section import robustness_section
 from scotoma.tracking.records import audit_records
-from scotoma.verdict import judge
+from scotoma.verdict.gate import judge
 from tests.commands import scotoma
 from tests.sections import table
 from tests.steps import steps_in_this_process

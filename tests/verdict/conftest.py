@@ -13,7 +13,7 @@ from scotoma.bias.subgroup import amplification
 from scotoma.divergence import excess
 from scotoma.document.jsonable import jsonable
 from scotoma.impact import class_impact
-from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
+from scotoma.power.simulate import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.steps.measures.rates import change_row
 from tests.audits import class_rows
 

@@ -22,8 +22,9 @@ from scotoma.numbers import (
     undefined,
 )
 from scotoma.numbers.estimate import none_seen
-from scotoma.verdict import Question, Rise, decide, rise_question
-from scotoma.verdict.question import unanswered
+from scotoma.verdict.deciding import decide
+from scotoma.verdict.evidence import Rise
+from scotoma.verdict.question import Question, rise_question, unanswered
 
 TODAY = datetime.date(2027, 3, 1)
 RULE = "rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}]\n"

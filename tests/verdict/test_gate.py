@@ -19,8 +19,7 @@ from scotoma.audit.gate import TestResult as Answer
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import Estimate
-from scotoma.verdict import exit_code
-from scotoma.verdict.gate import verdict_of
+from scotoma.verdict.gate import exit_code, verdict_of
 from scotoma.verdict.question import sampling_margin, unanswered, why_too_small
 from scotoma.verdict.words import hangs_on
 from tests.audits import class_rows, judge

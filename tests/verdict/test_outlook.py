@@ -12,8 +12,8 @@ from scipy import stats
 
 from scotoma.audit.gate import Forecast, Margins
 from scotoma.numbers import Estimate, Variance
-from scotoma.verdict import Rise
 from scotoma.verdict.deciding import MOST_MODELS, outlook
+from scotoma.verdict.evidence import Rise
 from scotoma.verdict.question import Question, rise_question
 
 N = 400

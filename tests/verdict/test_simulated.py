@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from scotoma.config.gate import parse_rules
-from scotoma.power import Design, PlantedGroup, Probit, forecast, planted_audit
+from scotoma.power.forecast import forecast
+from scotoma.power.model import Design, Probit
+from scotoma.power.simulate import PlantedGroup, planted_audit
 from tests.audits import judge
 from tests.slices.searching import find_slices
 

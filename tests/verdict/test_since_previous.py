@@ -22,7 +22,7 @@ from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import Estimate, none_seen, undefined
-from scotoma.power import PlantedGroup, planted_audit
+from scotoma.power.simulate import PlantedGroup, planted_audit
 from scotoma.run import read_json
 from scotoma.run.mirror import Mirror
 from scotoma.steps.judging.previous import leave_previous
