@@ -15,6 +15,7 @@ from scotoma.config.gate_changes import (
     ClassesRule,
     ScoreRule,
     SincePreviousRule,
+    SlicesRule,
 )
 from scotoma.config.gate_levels import OF_LABELS, LevelRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
@@ -206,6 +207,18 @@ BESIDE = {
     "overconfidence": "dense models in confidence less accuracy",
     "unnoticed_pictures": "dense models in telling clean pictures from corrupted ones",
 }
+SAYS: dict[type[Rule], str] = {
+    ChangeRule: "the {rate} of {over} rises {by}",
+    CieRule: "CIEs beyond seed noise are more than {share} of the examples",
+    ChangedRule: "more than {share} of the labels of {over} change",
+    ClassesRule: "a class loses more recall than the model loses accuracy, by more than {points}",
+    SincePreviousRule: "a group's rate or the CIE excess rose since the previous audit, by more "
+    "than {points}",
+    SlicesRule: "the error rises by more than {points} on a slice that nobody named",
+    RobustnessRule: "{over} loses more {top}{what} under {under} than with dense models, {by}",
+    PicturesRule: "{over} fares worse than with {beside}{kinds}, {by}",
+    ScoreRule: "the mean score of {over} gets worse {by}",
+}
 CORRECTED = {
     "holm": "adjusted by Holm",
     "bh": "adjusted by Benjamini-Hochberg",
@@ -226,49 +239,32 @@ def rule_words(rule: Rule) -> str:
     'clarify.DI of sex is not at least 0.8 in every model and in the worst of the next 16 training \
 runs'
     """
-    if isinstance(rule, ChangeRule):
-        relative, absolute = rule.max_increase.relative, rule.max_increase.absolute
-        parts = []
-        if relative is not None:
-            parts.append(f"by more than {100 * relative:.1f}% of what it was")
-        if absolute is not None:
-            parts.append(f"by more than {100 * absolute:.2f} points")
-        what = RATE_NAMES[rule.metric]
-        return f"the {what} of {OVER[rule.over]} rises {' and '.join(parts)}"
-    if isinstance(rule, CieRule):
-        return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
-    if isinstance(rule, ChangedRule):
-        return f"more than {100 * rule.max:.2f}% of the labels of {OVER[rule.over]} change"
     if isinstance(rule, LevelRule):
         return _level_words(rule)
-    if isinstance(rule, RobustnessRule):
-        what = "top-5 " if rule.top == 5 else ""
-        what += "relative robustness" if rule.scale == "relative" else "accuracy"
-        under = " or ".join(rule.kinds) if rule.kinds else "corruption"
-        return (
-            f"{OVER[rule.over]} loses more {what} under {under} than with dense models, by more "
-            f"than {rule.max_increase.points:g} points"
-        )
-    if isinstance(rule, PicturesRule):
-        under = f" under {' or '.join(rule.kinds)}" if rule.kinds else ""
-        return (
-            f"{OVER[rule.over]} fares worse than with {BESIDE[rule.metric]}{under}, by more than "
-            f"{rule.max_increase.points:g} points"
-        )
-    if isinstance(rule, ScoreRule):
-        relative, absolute = rule.max_worse.relative, rule.max_worse.absolute
-        parts = [] if relative is None else [f"by more than {100 * relative:g}%"]
-        parts += [] if absolute is None else [f"by more than {absolute:g}"]
-        where = "a slice that nobody named" if rule.over == "slices" else OVER[rule.over]
-        return f"the mean score of {where} gets worse {' and '.join(parts)}"
-    points = f"{100 * rule.margin:.2f} points"
-    if isinstance(rule, ClassesRule):
-        return f"a class loses more recall than the model loses accuracy, by more than {points}"
-    if isinstance(rule, SincePreviousRule):
-        return (
-            f"a group's rate or the CIE excess rose since the previous audit, by more than {points}"
-        )
-    return f"the error rises by more than {points} on a slice that nobody named"
+    kinds = " or ".join(getattr(rule, "kinds", None) or ())
+    margin = getattr(rule, "margin", getattr(rule, "max", 0.0))
+    parts: list[str] = []
+    if isinstance(rule, ChangeRule | ScoreRule):
+        scored = isinstance(rule, ScoreRule)
+        limits = rule.max_worse if isinstance(rule, ScoreRule) else rule.max_increase
+        if limits.relative is not None:
+            per_cent = 100 * limits.relative
+            parts.append(f"{per_cent:g}%" if scored else f"{per_cent:.1f}% of what it was")
+        if limits.absolute is not None:
+            parts.append(
+                f"{limits.absolute:g}" if scored else f"{100 * limits.absolute:.2f} points"
+            )
+    elif isinstance(rule, RobustnessRule | PicturesRule):
+        parts.append(f"{rule.max_increase.points:g} points")
+    return SAYS[type(rule)].format(
+        over=OVER.get(getattr(rule, "over", ""), "a slice that nobody named"),
+        by=" and ".join(f"by more than {part}" for part in parts),
+        share=f"{100 * margin:.2f}%", points=f"{100 * margin:.2f} points",
+        rate=RATE_NAMES.get(rule.metric), beside=BESIDE.get(rule.metric),
+        top="top-5 " if getattr(rule, "top", 1) == 5 else "",
+        what="relative robustness" if getattr(rule, "scale", "") == "relative" else "accuracy",
+        under=kinds or "corruption", kinds=f" under {kinds}" if kinds else "",
+    )  # fmt: skip
 
 
 def _level_words(rule: LevelRule) -> str:
@@ -295,14 +291,11 @@ def certainty_words(rules: GateRules) -> str:
 events; PASS needs 97.5% for each, at a margin of at least two standard errors of the dense rate'
     """
     certain = f"{100 * (1 - rules.alpha / 2):g}%"
-    if isinstance(rules.rules[0], ScoreRule):  # then all are
-        return (
-            f"FAIL needs {certain} certainty, {CORRECTED[rules.correct]} over the tests of a "
-            f"variant, and {rules.min.effective_events:g} effective examples that carry the "
-            f"change; PASS needs {certain} for each"
-        )
+    scored = isinstance(rules.rules[0], ScoreRule)  # then all are
+    events = "examples that carry the change" if scored else "events"
+    margin = "" if scored else ", at a margin of at least two standard errors of the dense rate"
     return (
         f"FAIL needs {certain} certainty, {CORRECTED[rules.correct]} over the tests of a variant, "
-        f"and {rules.min.effective_events:g} effective events; PASS needs {certain} for each, at a "
-        "margin of at least two standard errors of the dense rate"
+        f"and {rules.min.effective_events:g} effective {events}; PASS needs {certain} for each"
+        f"{margin}"
     )

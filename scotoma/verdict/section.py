@@ -79,14 +79,13 @@ def variant_cells(audit: Audit, gate: GateResult | None, variant: str) -> dict[s
 
 
 def _columns(audit: Audit) -> tuple[Column, ...]:
-    flips = Column("flips", "Predictions that change", "rate")
-    if not audit.labelled:
-        return flips, Column("affected", "Most changed group", "rate")
-    return (
-        Column("accuracy", "Accuracy, change in points", "points"),
-        flips,
-        Column("affected", "Most affected group, points", "points"),
+    changed = "Most affected group, points" if audit.labelled else "Most changed group"
+    own = (
+        Column("flips", "Predictions that change", "rate"),
+        Column("affected", changed, "points" if audit.labelled else "rate"),
     )
+    accuracy = Column("accuracy", "Accuracy, change in points", "points")
+    return (accuracy, *own) if audit.labelled else own
 
 
 def _cells(audit: Audit, variant: str) -> dict[str, Cell]:

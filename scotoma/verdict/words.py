@@ -255,7 +255,6 @@ def _unit(kind: str) -> str:
 
 
 NAMED = 4  # variants listed by name in a sentence
-SMALL = 1  # tests that are too small, named in a sentence
 UNITS: dict[str, Unit] = {
     "absolute": "points",
     "level": "number",
@@ -288,12 +287,8 @@ def _passing(variants: Sequence[JudgedVariant]) -> str:
     text = f"{variant_names(variants)} may ship by these rules"
     if not small:
         return text
-    more = f" and {len(small) - SMALL:,} more" if len(small) > SMALL else ""
-    return f"{text}, which could not judge {_listed(small)}{more}: too small"
-
-
-def _listed(small: Sequence[str]) -> str:
-    return ", ".join(small[:SMALL])
+    more = f" and {len(small) - 1:,} more" if len(small) > 1 else ""
+    return f"{text}, which could not judge {small[0]}{more}: too small"
 
 
 def _failing(variants: Sequence[JudgedVariant]) -> str:
@@ -358,7 +353,7 @@ def decided_words(test: TestResult) -> str:
 def margins_of_test(test: TestResult) -> str:
     """Write the margins of a test, or its limit."""
     if test.level is not None:
-        return _limit(test.level)
+        return f"{test.level.side} {test.level.limit:g}"
     both = []
     if test.margins.relative is not None:
         both.append(show(100 * test.margins.relative, "percent").value)
@@ -367,11 +362,6 @@ def margins_of_test(test: TestResult) -> str:
         shown = show(test.margins.absolute, "score_change" if scored else "points").value
         both.append(shown if scored else f"{shown} points")
     return " and ".join(both)
-
-
-def _limit(level: LevelTest) -> str:
-    """Write the limit of a level."""
-    return f"{level.side} {level.limit:g}"
 
 
 def next_steps(

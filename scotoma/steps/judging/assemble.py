@@ -43,8 +43,7 @@ SCORED = (
 
 def assemble(run: Run, examples: AuditedExamples) -> Audit:
     """Put every number of the audit together; none depends on the clock, machine or a path."""
-    config, test = run.config, examples.split("test")
-    sources = read_sources(run.mirror)
+    config, test, sources = run.config, examples.split("test"), read_sources(run.mirror)
     scored = config.source.score is not None
     content = audited_header(
         test,
@@ -86,9 +85,8 @@ def assemble(run: Run, examples: AuditedExamples) -> Audit:
     measured = _scored(run) if scored else _classified(run)
     notes = (*examples.admission, *notes_on_models(run), *measured.pop("admission"))
     content["fingerprint"] = {"setup": setup_digest(run), "answers": measured.pop("answers")}
-    return Audit.model_validate(
-        content | measured | {"admission": [note.as_dict() for note in dict.fromkeys(notes)]}
-    )
+    admission = [note.as_dict() for note in dict.fromkeys(notes)]
+    return Audit.model_validate(content | measured | {"admission": admission})
 
 
 def audited_header(
@@ -165,22 +163,19 @@ def classified(
     Returns:
         Fields of `Audit`, and `answers`, their digests by variant.
     """
-    return {
-        "accuracy": bias.accuracy,
-        "divergence": divergence.divergence,
-        "subgroups": bias.subgroups,
+    measured = {
+        name: getattr(part, name)
+        for part in (bias, divergence)
+        for name in type(part).model_fields
+        if name in {"answers", *Audit.model_fields}
+    }
+    boxes = detectors or MeasuredDetectors()
+    return measured | {
         "gaps": adjusted_gaps(bias.gaps),
-        "clarify": bias.clarify,
-        "rows": bias.rows | ({"boxes": detectors.rows} if detectors else {}),
-        "one_model": bias.one_model,
-        "gallery": divergence.gallery,
-        "parity": divergence.parity,
-        "collapsed": bias.collapsed,
+        "rows": bias.rows | ({"boxes": boxes.rows} if detectors else {}),
         "unanswered": bias.unanswered or None,
-        "admission": (*bias.admission, *(detectors.admission if detectors else ())),
-        "answers": bias.answers,
+        "admission": (*bias.admission, *boxes.admission),
         "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
-        "labels": bias.labels,
     }
 
 
@@ -220,13 +215,15 @@ def adjusted_gaps(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[G
     A gap of too few effective events can show no harm, and is no part of the family.
     """
     flat = [gap for rows in gaps.values() for gap in rows]
-    p = np.array([np.nan if gap.p is None or _few(gap) else gap.p for gap in flat], dtype=float)
+    p = np.array(
+        [
+            np.nan if gap.p is None or (gap.gap.effective_events or 0.0) < FEW else gap.p
+            for gap in flat
+        ],
+        dtype=float,
+    )
     adjusted = iter(jsonable(holm(p)))
     return {
         name: tuple(Gap(**dict(gap), p_adjusted=next(adjusted)) for gap in rows)
         for name, rows in gaps.items()
     }
-
-
-def _few(gap: MeasuredGap) -> bool:
-    return (gap.gap.effective_events or 0.0) < FEW
