@@ -71,7 +71,7 @@ def simulated(seed: int, harm: float, *, precision: bool) -> tuple[str, bool, fl
         for value in sorted(table[column].unique()):
             masks[value] = (table[column] == value).to_numpy()
     scores = score_table(before.found, after.found, boxes.image[boxes.examples])
-    effects = group_effects(scores, np.stack(list(masks.values())), list(masks))
+    effects = group_effects(scores, masks)
     named = json.dumps([one.group for one in affected(effects)])
     loss = float(after.found[planted].mean() - before.found[planted].mean())
     named = "" if named == "[]" else named

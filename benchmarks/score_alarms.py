@@ -127,7 +127,7 @@ def audited(world: World, seed: int, planted: float) -> tuple[bool, bool, bool, 
     """Whether any group, or the planted one, is shown; the gate's answer; intervals that hold."""
     before, after, masks, clusters = drawn(world, seed, planted)
     table = score_table(before, after, clusters)
-    effects = group_effects(table, masks, list(NAMES))
+    effects = group_effects(table, dict(zip(NAMES, masks, strict=True)))
     named = [one.group for one in affected(effects, higher_is_better=False)]
     rules = default_rules(positive=False, scored=True)
     margins = Margins(relative=MARGIN, absolute=None, clearing=None)

@@ -196,19 +196,17 @@ def compare(
         masks = {name: np.repeat(mask, times) for name, mask in masks.items()}
     wrong = score_table(d != labels[:, None], c != labels[:, None], rows, paired=paired)
     right = score_table(d == labels[:, None], c == labels[:, None], rows, paired=paired)
-    effects = group_effects(wrong, np.stack(list(masks.values())), list(masks), level=level) if (
-        masks
-    ) else []  # fmt: skip
+    several = min(d.shape[1], c.shape[1]) > 1
     sentences = [note.sentence for note in admission]
     return Comparison(
         error=wrong.change(level=level),
         accuracy=right.change(level=level),
         flip_counts=flips(labels, d, c, clusters=rows, paired=paired),
-        effects=tuple(effects),
+        effects=group_effects(wrong, masks, level=level),
         floor=floor,
         notes=(
             *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences),
-            *_notes(min(d.shape[1], c.shape[1]), reruns=reruns),
+            *(() if several else ("One model a side: another training run may differ.",)),
         ),
         admission=admission,
     )
@@ -217,12 +215,6 @@ def compare(
 def _outcomes(predicted: Ints, labels: Ints) -> Ints:
     """0 where right, the label and 1 elsewhere: what counts as the same answer."""
     return np.where(predicted == labels[:, None], 0, predicted + 1)
-
-
-def _notes(models: int, *, reruns: bool) -> tuple[str, ...]:
-    if reruns or models == 1:
-        return ("One model a side: another training run may differ.",)
-    return ()
 
 
 def _ends(estimate: Estimate) -> tuple[float, float, float]:

@@ -118,7 +118,7 @@ def measure_boxes(
     found = score_table(before.found, after.found, image)
     codes = answer_codes(before.found, after.found)
     changed = flips(np.zeros(len(image), np.intp), *codes, clusters=image)
-    effects = group_effects(found, np.stack(list(masks.values())), list(masks)) if masks else []
+    effects = group_effects(found, masks)
     whole, search = found.change(), sliced(features, found, found.clusters, False)
     return BoxComparison(
         models=models,
@@ -132,7 +132,7 @@ def measure_boxes(
         flips=tuple(Flip(one.kind, one.share.value * len(image), one.share) for one in changed),
         precision=_precision(_of_all(*scores), images),
         class_precision=_precision(_of_classes(*scores, classes), images),
-        groups=tuple(effects),
+        groups=effects,
         alike=all_lose_alike(whole.change, effects, lower_is_better=False),
         search=search,
         notes=search.notes,

@@ -58,10 +58,10 @@ def answer_codes(
     [True, True, False]
     """
     was, now = np.asarray(before_right, bool), np.asarray(after_right, bool)
-    if before_answers is None or after_answers is None:
-        return (~was).astype(np.intp)[:, None], (~now).astype(np.intp)[:, None]
-    both = np.concatenate([np.asarray(before_answers), np.asarray(after_answers)])
-    codes = np.unique(both, return_inverse=True)[1].reshape(2, -1) + WRONG
+    codes = np.full((2, len(was)), WRONG)
+    if before_answers is not None and after_answers is not None:
+        both = np.concatenate([np.asarray(before_answers), np.asarray(after_answers)])
+        codes += np.unique(both, return_inverse=True)[1].reshape(2, -1)
     before, after = np.where(was, RIGHT, codes[0]), np.where(now, RIGHT, codes[1])
     return before[:, None], after[:, None]
 

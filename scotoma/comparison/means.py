@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ class MeanChange:
     @property
     def p(self) -> float:
         """Two-sided p-value of "nothing changed"; nan without an interval."""
-        return min(1.0, 2 * min(self.change.p_above(0.0), self.change.p_below(0.0)))
+        return _two_sided(self.change)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +96,10 @@ class ScoreTable:
         """The change among some rows; see `mean_change`."""
         if inside is None or inside.all():
             return _change(self, level)
-        codes = (
-            None if self.clusters is None else cluster_ids(self.clusters[inside], int(inside.sum()))
-        )
-        kept = ScoreTable(self.before[inside], self.after[inside], codes, self.binary, self.paired)
-        return _change(kept, level)
+        own = None if self.clusters is None else self.clusters[inside]
+        before, after = self.before[inside], self.after[inside]
+        codes = cluster_ids(own, len(before))
+        return _change(replace(self, before=before, after=after, clusters=codes), level)
 
 
 def score_table(
@@ -267,14 +266,13 @@ class GroupScoreEffect:
 
 
 def group_effects(
-    table: ScoreTable, masks: npt.ArrayLike, names: Sequence[str], *, level: float = 0.95
-) -> list[GroupScoreEffect]:
+    table: ScoreTable, masks: Mapping[str, npt.ArrayLike], *, level: float = 0.95
+) -> tuple[GroupScoreEffect, ...]:
     """Compare the means of every group.
 
     Args:
         table: From `score_table`.
-        masks: Which rows belong to each group, bool, shape (G, n); groups may overlap.
-        names: G keys.
+        masks: Key of each group to its rows, bool, shape (n,); groups may overlap.
         level: Coverage of the intervals, a fraction in (0, 1).
 
     Each group is held against all other rows, too. Rows of one cluster may lie in both, which makes
@@ -284,17 +282,17 @@ def group_effects(
         A row a group, in their order.
 
     Raises:
-        DataError: Masks that are not one row a name.
+        DataError: Masks of other rows than the table.
 
     >>> import numpy as np
     >>> from scotoma.comparison.means import score_table
     >>> row = np.arange(400)
     >>> table = score_table(np.ones(400), np.where(row < 200, 1, row % 4 > 0))
-    >>> effects = group_effects(table, [row < 200, row >= 200], ["a", "b"])
+    >>> effects = group_effects(table, {"a": row < 200, "b": row >= 200})
     >>> [(one.group, round(one.score.change.value, 2)) for one in affected(effects)]
     [('b', -0.25)]
     """
-    inside = booleans(masks, "groups", (len(names), len(table.before)))
+    inside = [booleans(mask, "groups", (len(table.before),)) for mask in masks.values()]
     scores = [table.change(mask, level=level) for mask in inside]
     beyond = [
         _beyond_rest(table, mask, score, level) for mask, score in zip(inside, scores, strict=True)
@@ -303,26 +301,28 @@ def group_effects(
         holm(p).tolist() if scores else []
         for p in ([score.p for score in scores], list(map(_two_sided, beyond)))
     )
-    return [
+    return tuple(
         GroupScoreEffect(name, int(mask.sum()), score, float(p), difference, float(p_rest))
         for name, mask, score, p, difference, p_rest in zip(
-            names, inside, scores, own, beyond, of_rest, strict=True
+            masks, inside, scores, own, beyond, of_rest, strict=True
         )
-    ]
+    )
 
 
 def _beyond_rest(table: ScoreTable, mask: Flags, own: MeanChange, level: float) -> Estimate:
-    """The change of a group less that of all other rows."""
+    """The change of a group less that of all other rows, as Welch has it: they share no example."""
+    members = own.change.members
     if not mask.any() or mask.all():
-        return undefined(
-            "undefined (no other examples)", n=own.n, members=own.change.members, level=level
-        )
+        reason = "undefined (no other examples)"
+        return undefined(reason, n=own.n, members=members, level=level)
     rest = table.change(~mask, level=level)
-    if own.variance is None or rest.variance is None:
-        return undefined(
-            "undefined (nothing varies)", n=own.n, members=own.change.members, level=level
-        )
-    return _difference(own, rest)
+    assert own.variance is not None
+    assert rest.variance is not None
+    total, df = satterthwaite((one.total, one.df) for one in (own.variance, rest.variance))
+    return of_variance(
+        own.change.value - rest.change.value, Variance(total, total, 0.0, 0.0, df),
+        n=min(own.n, rest.n), members=members, level=level,
+    )  # fmt: skip
 
 
 def _two_sided(change: Estimate) -> float:
@@ -353,7 +353,7 @@ def all_lose_alike(
     >>> odd = row % 2 == 1
     >>> def alike(after):
     ...     table = score_table(np.ones(2_000), after)
-    ...     effects = group_effects(table, [odd, ~odd], ["odd", "even"])
+    ...     effects = group_effects(table, {"odd": odd, "even": ~odd})
     ...     return all_lose_alike(table.change().change, effects, lower_is_better=False)
     >>> alike(row % 20 >= 4), alike((row % 20 >= 4) | ~odd)
     (True, False)
@@ -361,18 +361,6 @@ def all_lose_alike(
     p = [one.p_beyond_rest for one in effects if not math.isnan(one.p_beyond_rest)]
     worse = surely_worse(change, lower_is_better=lower_is_better)
     return worse and bool(p) and min(p) > SIGNIFICANT
-
-
-def _difference(one: MeanChange, other: MeanChange) -> Estimate:
-    """The difference of the changes of two parts that share no example, as Welch has it."""
-    assert one.variance is not None
-    assert other.variance is not None
-    total, df = satterthwaite((own.total, own.df) for own in (one.variance, other.variance))
-    return of_variance(
-        one.change.value - other.change.value,
-        Variance(total, total, 0.0, 0.0, df),
-        n=min(one.n, other.n), members=one.change.members, level=one.change.level,
-    )  # fmt: skip
 
 
 def affected(

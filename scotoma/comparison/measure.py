@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +21,7 @@ from scotoma.comparison.means import (
     score_table,
     surely_worse,
 )
-from scotoma.comparison.reruns import ATTRIBUTE, PairedRows, RerunFloor, rerun_floor
+from scotoma.comparison.reruns import ATTRIBUTE, SIDES, PairedRows, RerunFloor, rerun_floor
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Codes, Flags, Labels
@@ -233,8 +232,9 @@ def measure_rows(
     scores = score_table(table["score_before"].to_numpy(), table["score_after"].to_numpy(), own)
     codes = _codes(table, binary=scores.binary)
     labels = np.zeros(table.height, np.intp) if scores.binary else None
-    tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
-    whole, groups = scores.change(), _effects(scores, masks)
+    names = table["task"].unique(maintain_order=True).to_list()
+    tasks = {str(task): (table["task"] == task).to_numpy() for task in names}
+    whole, groups = scores.change(), group_effects(scores, masks)
     lower_is_better = is_lower_better(metric)
     search = sliced(_features(rows), scores, own, lower_is_better)
     return LogComparison(
@@ -247,7 +247,7 @@ def measure_rows(
         score=whole,
         flips=() if codes is None else flips(labels, *codes, clusters=own),
         floor=None if codes is None else _floor(table, *codes, rows.reruns),
-        tasks=_effects(scores, tasks) if len(tasks) > 1 else (),
+        tasks=group_effects(scores, tasks) if len(tasks) > 1 else (),
         groups=groups,
         alike=all_lose_alike(whole.change, groups, lower_is_better=lower_is_better),
         search=search,
@@ -257,28 +257,14 @@ def measure_rows(
     )
 
 
-def _values(column: pl.Series) -> list[Any]:
-    return column.unique(maintain_order=True).to_list()
-
-
 def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | None:
     """What each model answered; None where neither answers nor right and wrong are known."""
-    hashes = [table[f"answer_hash_{side}"] for side in ("before", "after")]
+    hashes = [table[f"answer_hash_{side}"] for side in SIDES]
     known = all(side.null_count() < table.height for side in hashes)
-    answers = [side.fill_null(0).to_numpy() for side in hashes] if known else [None, None]
-    if binary:
-        right = [table[f"score_{side}"].to_numpy() == 1 for side in ("before", "after")]
-        return answer_codes(*right, *answers)
-    if not known:
+    if not (known or binary):
         return None
-    wrong = np.zeros(table.height, np.bool_)
-    return answer_codes(wrong, wrong, *answers)
-
-
-def _effects(scores: ScoreTable, masks: Mapping[str, Flags]) -> tuple[GroupScoreEffect, ...]:
-    if not masks:
-        return ()
-    return tuple(group_effects(scores, np.stack(list(masks.values())), list(masks)))
+    right = [(table[f"score_{side}"].to_numpy() == 1) & binary for side in SIDES]
+    return answer_codes(*right, *(side.fill_null(0).to_numpy() for side in hashes if known))
 
 
 def _floor(

@@ -211,14 +211,11 @@ def errors_needed(df: float, groups: int) -> float:
     (2.8, 3.37)
     """
     from scipy.optimize import brentq
-    from scipy.special import chdtri
 
-    from scotoma.power.forecast import chance_beyond
+    from scotoma.power.forecast import chance_beyond, chi_square  # SciPy comes with it
 
     free = min(max(df, 2.0), KNOWN)  # below 2 nothing is known of it
-    seen = np.asarray(
-        chdtri(free, QUANTILES) / free, np.float64
-    )  # an estimated variance over the true one
+    seen = chi_square(free)  # an estimated variance over the true one
     known, level = np.asarray(free), 1 - ALPHA / groups
 
     def lacking(effect: float) -> float:

@@ -64,9 +64,7 @@ def judge_scores(
     own = question.cluster
     clusters = None if not own else read_clusters(table[column(table, own, "--cluster")])
     compared = score_table(*sides, clusters, paired=question.paired)
-    effects = group_effects(
-        compared, np.stack(list(masks.values())), list(masks), level=question.level
-    )
+    effects = group_effects(compared, masks, level=question.level)
     lower = score != "higher"
     content = {
         "examples": table.height,

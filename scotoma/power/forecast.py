@@ -15,6 +15,7 @@ from scotoma.numbers.inputs import Floats
 from scotoma.power.model import Design, expected_parts
 
 NODES = 16  # a variance component; 24 change the power by less than .001
+QUANTILES = (np.arange(15) + 0.5) / 15  # of a variance that is itself an estimate
 HIGHEST_RATE = 0.999  # compressed rate beyond which no increase is looked for
 
 
@@ -172,7 +173,7 @@ def seen_variances(
     [4.0, inf, 0.013576229705877088]
     """
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    drawn = [part * _chi_square((nodes + 1) / 2, freedom) for part, freedom in parts]
+    drawn = [part * chi_square(freedom, (nodes + 1) / 2) for part, freedom in parts]
     grids = np.meshgrid(*drawn, indexing="ij")
     others = sum(grids[1:], start=np.zeros(1))
     total = np.maximum(np.maximum(grids[0] + others - residual, grids[0]), others)
@@ -191,8 +192,13 @@ def _decidable(design: Design) -> float:
     return float(ndtr((mean - least) / spread)) if spread > 0 else float(mean >= least)
 
 
-def _chi_square(places: Floats, freedom: float) -> Floats:
-    """Quantiles of chi-square divided by its degrees of freedom."""
+def chi_square(freedom: float, places: Floats = QUANTILES) -> Floats:
+    """Compute quantiles of chi-square over its degrees of freedom, as an estimated variance varies.
+
+    Args:
+        freedom: Degrees of freedom, above 0, possibly inf.
+        places: Which quantiles, fractions.
+    """
     if math.isinf(freedom):
         return np.ones_like(places)
     return np.asarray(gammaincinv(freedom / 2, places) * 2 / freedom)

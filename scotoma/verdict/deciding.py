@@ -16,7 +16,7 @@ from scotoma.config.gate import GateRules
 from scotoma.numbers import FEWEST_RUNS, multipliers
 from scotoma.numbers.estimate import link
 from scotoma.numbers.inputs import Floats
-from scotoma.power.forecast import chance_beyond
+from scotoma.power.forecast import chance_beyond, chi_square
 from scotoma.verdict.evidence import null_if_nan
 from scotoma.verdict.question import Bound, LevelSpread, Question
 
@@ -114,7 +114,6 @@ MOST_MODELS = 255  # of a population; a forecast never asks for more
 MOST_TIMES = 100  # as many examples as there are
 KNOWN = 1e6  # degrees of freedom from which a variance is taken for known
 SURE = 0.8  # chance that the upper end of a forecast settles what it says
-QUANTILES = (np.arange(15) + 0.5) / 15  # of the variance, which is itself an estimate
 
 
 @dataclass(frozen=True)
@@ -177,10 +176,8 @@ def _scales(df: float) -> Floats:
 
     Below 2 degrees of freedom nothing is known of it; far above, all.
     """
-    from scipy.special import chdtri
-
     free = max(df, 2.0)
-    return np.asarray([1.0] if free >= KNOWN else free / chdtri(free, QUANTILES), np.float64)
+    return 1 / chi_square(math.inf if free >= KNOWN else free)
 
 
 def outlook(

@@ -93,11 +93,11 @@ def _numbers(test: TestResult) -> Iterable[str]:
 
 def _count(element: ElementTree.Element, suites: list[ElementTree.Element]) -> None:
     cases = [case for suite in suites for case in suite.iter("testcase")]
-    element.set("tests", f"{len(cases)}")
-    element.set("failures", f"{sum(case.find('failure') is not None for case in cases)}")
-    element.set("errors", "0")
-    element.set("skipped", f"{sum(case.find('skipped') is not None for case in cases)}")
-    element.set("time", "0")
+    failed, skipped = (
+        sum(case.find(kind) is not None for case in cases) for kind in ("failure", "skipped")
+    )
+    counts = {"tests": len(cases), "failures": failed, "errors": 0, "skipped": skipped, "time": 0}
+    element.attrib |= {name: str(count) for name, count in counts.items()}
 
 
 def markdown(gate: GateFile, admission: Sequence[AdmissionNote] = ()) -> str:

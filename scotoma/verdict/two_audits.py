@@ -204,7 +204,7 @@ def _on_shared(
         of_all = {e: kind for e, kind in kinds if kind.class_id is None}  # classes may be many
         own = list(of_all.values())
         for row in change_list(known.take(np.s_[:, list(of_all)]), groups.names, own, LEVEL):
-            name = _both(pair[0], dict([pair]))
+            name = ", then ".join(dict.fromkeys(pair))
             yield Change(name, row.metric, row.group, row.dense, row.compressed, row.absolute)
 
 

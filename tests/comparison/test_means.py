@@ -55,7 +55,7 @@ def test_change_of_errors_is_that_of_the_audit(clusters: np.ndarray | None) -> N
     )  # fmt: skip
     expected = {row.group: row.absolute for row in rows if row.metric == "error"}
     table = score_table(~before, ~after, clusters)
-    for effect in group_effects(table, masks, names):
+    for effect in group_effects(table, dict(zip(names, masks, strict=True))):
         other = expected[effect.group]
         found = effect.score.change
         assert [found.value, found.low, found.high, found.n] == pytest.approx(
@@ -79,7 +79,7 @@ def test_a_group_that_loses_as_the_rest_does_is_not_named() -> None:
     row = np.arange(4_000)
     odd = row % 2 == 1
     table = score_table(np.ones(4_000), row % 20 >= 2)
-    effects = group_effects(table, [odd, ~odd], ["odd", "even"])
+    effects = group_effects(table, {"odd": odd, "even": ~odd})
     assert all(one.p_adjusted < 1e-6 for one in effects)
     assert affected(effects) == []
     # The gap between the two is that of two independent shares.
@@ -95,7 +95,7 @@ def test_groups_that_lose_surely_are_ordered_by_their_least_loss() -> None:
         group == 0, np.arange(n) % 5 > 0, np.where(group == 1, np.arange(n) % 4 > 0, True)
     )
     table = score_table(before, after)
-    effects = group_effects(table, [group == g for g in range(3)], ["a", "b", "c"])
+    effects = group_effects(table, {name: group == g for g, name in enumerate("abc")})
     assert [one.group for one in affected(effects)] == ["b", "a"]
     assert not affected(effects, higher_is_better=False)
     assert [one.p_adjusted for one in effects] == pytest.approx(
@@ -171,6 +171,6 @@ def test_slices_are_named_where_they_lose_more_than_the_rest_not_where_all_lose(
     found = sliced(pl.DataFrame({"kind": kind}), table, None, lower_is_better=False)
     assert found.against_rest
     assert [one.text for one in found.slices] == (["kind = a"] if planted else [])
-    effects = group_effects(table, [kind == one for one in "abcd"], list("abcd"))
+    effects = group_effects(table, {one: kind == one for one in "abcd"})
     alike = all_lose_alike(table.change().change, effects, lower_is_better=False)
     assert alike is not planted

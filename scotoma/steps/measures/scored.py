@@ -82,7 +82,7 @@ def mean_sections(run: Run, examples: AuditedExamples) -> dict[str, Any]:
     means: dict[str, list[dict[str, Any]]] = {}
     quantiles: dict[str, list[dict[str, Any]]] = {}
     for variant, table in score_pairs(run, examples, "measure groups"):
-        effects = group_effects(table, groups.masks, list(groups.keys))
+        effects = group_effects(table, groups.by_key)
         everyone = effects[0].score
         variants.setdefault("dense", _of_variant(everyone.before, table.before))
         variants[variant.name] = _of_variant(everyone.after, table.after)
