@@ -60,10 +60,10 @@ def judge_scores(
     label, after, before, guessed = model_columns(table, question, labelled=not given)
     groups = table_groups(table, question.group, crossed=question.intersections)
     messages, masks = (*messages, *guessed, *groups.notes), groups.by_key
-    sides = [_scores(table, names, label, score) for names in (before or after, after)]
+    was, now = (_scores(table, names, label, score) for names in (before or after, after))
     own = question.cluster
     clusters = None if not own else read_clusters(table[column(table, own, "--cluster")])
-    compared = score_table(*sides, clusters, paired=question.paired)
+    compared = score_table(was, now, clusters, paired=question.paired)
     effects = group_effects(compared, masks, level=question.level)
     lower = score != "higher"
     content = {

@@ -20,12 +20,12 @@ from scotoma.errors import DataError
 from scotoma.numbers import FEW_RUNS, ChangeEvidence, few_runs
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.verdict.section import variant_cells, variant_columns
-from scotoma.verdict.since_previous import Change, changes, judged
+from scotoma.verdict.since_previous import Change, Word, changes, judged
 
 ALPHA, LEVEL = 0.05, 0.95
 NO_LABELS = "the examples of a run have no labels"
 WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
-CAPTIONS = {
+CAPTIONS: dict[Word, str] = {
     "worse": "Worse",
     "better": "Better",
     "undecided": "Undecided, the widest change that cannot be excluded first",
@@ -239,7 +239,7 @@ def changed_verdicts(
     ]
 
 
-def _rates(word: str, rows: Sequence[Change]) -> Table:
+def _rates(word: Word, rows: Sequence[Change]) -> Table:
     judged = [row for row in rows if row.verdict == word]
     if word == "undecided":
         judged.sort(key=lambda row: -math.inf if math.isnan(row.change.high) else row.change.high,
