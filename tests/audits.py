@@ -7,12 +7,12 @@ import functools
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from scotoma import verdict
 from scotoma.audit import Audit, GateFile
 from scotoma.audit.base import Part
 from scotoma.audit.document import VERSION
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, default_rules
+from scotoma.verdict import gate as gates
 
 __all__ = [
     "addresses",
@@ -95,7 +95,7 @@ def judge(
     before: PreviousAudit | None = None,
 ) -> GateFile:
     """The verdict on the audit that `whole` makes of some content."""
-    return verdict.judge(whole(content), rules, as_of, before)
+    return gates.judge(whole(content), rules, as_of, before)
 
 
 def previous(content: dict[str, Any], of: str = "before", sha256: str = "") -> PreviousAudit:

@@ -353,7 +353,7 @@ def test_an_interrupt_ends_with_130(run: Path, monkeypatch: Any) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scotoma.verdict.judge", interrupt)
+    monkeypatch.setattr("scotoma.verdict.gate.judge", interrupt)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 130
     assert outcomes(run) == []
 
@@ -381,7 +381,7 @@ def test_a_run_in_object_storage_is_judged_there(
     arguments = (JUDGE[0], s3.uri("run"), *JUDGE[2:])
     assert gate(*arguments, monkeypatch=monkeypatch) == 0
     assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
-    monkeypatch.setattr("scotoma.verdict.judge", lambda *_: 1 / 0)
+    monkeypatch.setattr("scotoma.verdict.gate.judge", lambda *_: 1 / 0)
     assert gate(*arguments, monkeypatch=monkeypatch) == 5
     assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
     s3.put("run/audit.json", as_text(content(1.0)).encode())
