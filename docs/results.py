@@ -18,8 +18,7 @@ from pydantic import BaseModel
 from scotoma.answers import AdmissionNote
 from scotoma.audit import Audit, GateFile, Quantity, Spread
 from scotoma.audit.base import Part
-from scotoma.audit.findings import FrontierRow
-from scotoma.audit.findings import VariantsLayers
+from scotoma.audit.findings import FrontierRow, VariantsLayers
 
 OWN = (Part, AdmissionNote)  # models with a section here; others have pages of their own
 INTRO = """\

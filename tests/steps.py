@@ -18,7 +18,7 @@ import pytest
 
 from scotoma.errors import ScotomaError
 from scotoma.processes.child import STEP_ENVIRONMENT, TRACKING_VARIABLE
-from scotoma.progress import PROGRESS_VARIABLE, read_events
+from scotoma.processes.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run
 from scotoma.steps import audit as audit_run
 from scotoma.steps import runner as run_steps

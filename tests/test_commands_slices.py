@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
-from scotoma import progress
 from scotoma.answers.values import infer_type
+from scotoma.processes import progress
 from tests.slices.asking import measured, scotoma, with_settings
 from tests.slices.searching import find_slices
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma import progress
+from scotoma.processes import progress
 
 pytestmark = pytest.mark.slow
 
 WORKER = """
 import sys
-from scotoma import progress
+from scotoma.processes import progress
 for _ in range(200):
     progress.advance("train, worker " + sys.argv[1] * 40)
 """

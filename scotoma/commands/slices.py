@@ -49,7 +49,7 @@ class SlicesOptions(Options):
 def slices(options: SlicesOptions) -> Answer:
     """Find slices on which a model is worse, or on which compression harms it more."""
     from scotoma.document import Document, Section, Table
-    from scotoma.progress import bars
+    from scotoma.processes.progress import bars
     from scotoma.slices.found_section import found_slices
     from scotoma.slices.settings import load_settings
     from scotoma.slices.table import SlicesQuestion, asked_settings, slices_of_table

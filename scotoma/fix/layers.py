@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scotoma import progress
 from scotoma.audit import GateResult, write_part
 from scotoma.audit.base import Quantity
 from scotoma.audit.findings import LayerFlips, VariantLayers, VariantsLayers
@@ -21,6 +20,7 @@ from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.divergence.distances import flip_rate
 from scotoma.errors import DataError
+from scotoma.processes import progress
 from scotoma.run import Run
 from scotoma.run.workers import say
 

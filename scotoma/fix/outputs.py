@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scotoma import progress
 from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.extras import needs
@@ -28,6 +27,7 @@ from scotoma.inference.members import held_members, network_of
 from scotoma.inference.population import images_at_once
 from scotoma.numbers.inputs import Array
 from scotoma.predictions import Predictions, read_scores
+from scotoma.processes import progress
 from scotoma.run import Run
 
 if TYPE_CHECKING:

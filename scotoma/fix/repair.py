@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scotoma import progress
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.fix.before_after import Fixed, told
@@ -22,6 +21,7 @@ from scotoma.inference.model_process import runtime_on_demand
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Units
 from scotoma.numbers.inputs import Array, Flags, Floats, Ints
 from scotoma.predictions import Predictions
+from scotoma.processes import progress
 from scotoma.quantization.choose_layers import choose_layers
 
 if TYPE_CHECKING:

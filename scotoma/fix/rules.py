@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 import yaml
 
-from scotoma import progress
 from scotoma.config import Config
 from scotoma.config.label import threshold_classes
 from scotoma.datasets import AuditedExamples
@@ -25,7 +24,7 @@ from scotoma.mitigation.held_out import judged_half
 from scotoma.numbers.inputs import Array, Flags, Ints
 from scotoma.predictions import Predictions
 from scotoma.printable import nearest, printable
-from scotoma.processes import worker_pool
+from scotoma.processes import progress, worker_pool
 from scotoma.processes.machine import cores
 from scotoma.run import Run
 from scotoma.run.finished import compressed_variant

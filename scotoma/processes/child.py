@@ -30,7 +30,7 @@ from scotoma.errors import ScotomaError
 from scotoma.processes.exhausted import exhausted
 from scotoma.processes.guardian import dismiss_guardian, end_group
 from scotoma.processes.isolation import refusal
-from scotoma.progress import PROGRESS_VARIABLE, read_events
+from scotoma.processes.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run, read_json
 from scotoma.storage.files import new_file
 

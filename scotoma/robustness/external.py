@@ -10,7 +10,6 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from scotoma import progress
 from scotoma.config import Config
 from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import AuditedExamples
@@ -21,6 +20,7 @@ from scotoma.predictions.patterns import files_of_tables
 from scotoma.predictions.reruns import example_of_row
 from scotoma.predictions.tables import PredictionTable, models_by_variant, read_columns
 from scotoma.printable import nearest, printable
+from scotoma.processes import progress
 from scotoma.robustness.plan import CorruptedCondition, corrupted_file
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma import progress
 from scotoma.answers.groups import Groups
 from scotoma.audit.base import rows_at
 from scotoma.audit.robustness import ALL_KINDS
@@ -18,6 +17,7 @@ from scotoma.corruptions import STANDARD, family_of
 from scotoma.document.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate, Number, Units, Variance, undefined
 from scotoma.numbers.inputs import Flags, Floats
+from scotoma.processes import progress
 from scotoma.published import load
 from scotoma.robustness.confidence import Familiarity, SetAnswers, confidence_rows
 from scotoma.robustness.losses import (

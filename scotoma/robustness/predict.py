@@ -20,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma import progress, storage
+from scotoma import storage
 from scotoma.config.robustness import OtherTestSet
 from scotoma.corruptions import Profile, corrupt
 from scotoma.datasets import AuditedExamples
@@ -35,7 +35,7 @@ from scotoma.inference.population import BATCHES, images_at_once, predict_member
 from scotoma.numbers.inputs import Array, Floats, Ints
 from scotoma.predictions import Predictions, kept_classes, smallest_type
 from scotoma.printable import nearest, printable
-from scotoma.processes import worker_pool
+from scotoma.processes import progress, worker_pool
 from scotoma.processes.machine import cores, free_gpu_bytes, versions
 from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import scan_table

@@ -10,7 +10,6 @@ import onnx
 import torch
 from numpy.typing import NDArray
 
-from scotoma import progress
 from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
@@ -18,6 +17,7 @@ from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.engines import read_weights
 from scotoma.inference.members import calibration_digest
 from scotoma.mitigation.groups import network_outputs
+from scotoma.processes import progress
 from scotoma.processes.machine import versions
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import calibration_images

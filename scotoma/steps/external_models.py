@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scotoma import progress, storage
+from scotoma import storage
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config import Config, Variant
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.members import recorded_members
 from scotoma.printable import printable
+from scotoma.processes import progress
 from scotoma.readers.hugging_face import CONFIG, class_names, in_words_of_labels, read_json_file
 from scotoma.readers.onnx_outputs import is_one_score, is_probability
 from scotoma.run import Run, read_record, write_json

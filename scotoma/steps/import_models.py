@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from scotoma import progress
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.datasets.parts import part_digest
 from scotoma.extras import needs
 from scotoma.inference.members import labels_network, member_files, members_of
 from scotoma.inference.trials import trials
 from scotoma.printable import printable
+from scotoma.processes import progress
 from scotoma.processes.machine import versions
 from scotoma.run import Run, write_json
 from scotoma.run.mirror import folder_here

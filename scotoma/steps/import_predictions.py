@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma import progress
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
@@ -31,6 +30,7 @@ from scotoma.predictions.reruns import with_reruns
 from scotoma.predictions.scores import ScoreHeads, write_scores
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
+from scotoma.processes import progress
 from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
 from scotoma.run import Run, write_json
 from scotoma.run.folder import INPUTS

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import polars as pl
 
-from scotoma import progress, storage
+from scotoma import storage
 from scotoma.answers.note import AdmissionNote
 from scotoma.config import Config
 from scotoma.config.newest import Newest, at_newest
 from scotoma.datasets.parts import ExamplesPart, part_digest
 from scotoma.printable import printable
+from scotoma.processes import progress
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.folder import INPUTS
 from scotoma.run.mirror import Mirror

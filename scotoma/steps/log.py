@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scotoma import progress
 from scotoma.audit import Audit, GateResult, plain, read_audit, read_part
 from scotoma.audit.reading import LoggedAudit
 from scotoma.config.sections import Keep
@@ -18,6 +17,7 @@ from scotoma.document.jsonable import jsonable
 from scotoma.errors import UNLOGGED, NotLogged, ScotomaError
 from scotoma.inference.members import manifests, recorded_members
 from scotoma.printable import printable
+from scotoma.processes import progress
 from scotoma.processes.machine import hardware, versions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.workers import workers_left

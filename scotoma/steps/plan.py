@@ -29,7 +29,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.mitigation.groups import network_outputs
 from scotoma.power.groups import forecast_groups
-from scotoma.progress import bars
+from scotoma.processes.progress import bars
 from scotoma.run.mirror import folder_here
 from scotoma.sources.reading import Survey, survey_examples
 from scotoma.steps.inputs import looked_at

@@ -17,7 +17,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma import progress
 from scotoma.answers.group_keys import group_key
 from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.datasets.label_pairs import label_rows
@@ -34,7 +33,7 @@ from scotoma.mitigation.groups import TrainingGroups, network_outputs, training_
 from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.predictions.scores import SCORE_ROWS, ScoreHeads, write_scores
 from scotoma.printable import printable
-from scotoma.processes import WorkerPool, map_in_order, worker_pool
+from scotoma.processes import WorkerPool, map_in_order, progress, worker_pool
 from scotoma.processes.machine import Workers, cores, versions
 from scotoma.run import Run, write_json
 from scotoma.run.shards import Shard

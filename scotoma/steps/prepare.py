@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from scotoma import progress
 from scotoma.config.gate import GateRules
 from scotoma.config.gate_groups import (
     refuse_rules_about_labels,
@@ -14,6 +13,7 @@ from scotoma.config.gate_groups import (
 )
 from scotoma.datasets import AuditedExamples, checked_parts
 from scotoma.datasets.parts import PartDigests, parts_file
+from scotoma.processes import progress
 from scotoma.run import Run
 from scotoma.run.judging import Judging
 from scotoma.run.sources import SOURCES, confirmed

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma import progress
 from scotoma.config import Variant
 from scotoma.errors import DataError
 from scotoma.extras import home_of
@@ -23,7 +22,7 @@ from scotoma.inference.members import (
     quantized_variants,
 )
 from scotoma.inference.trials import trials
-from scotoma.processes import WorkerPool, worker_pool
+from scotoma.processes import WorkerPool, progress, worker_pool
 from scotoma.processes.machine import Effort, Kind, Workers, cores, versions
 from scotoma.run import Run, read_json
 from scotoma.run.shards import Shard

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import polars as pl
 
-from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
 from scotoma.audit.document import GalleryPair
 from scotoma.audit.findings import Beside, People, read_layers, read_reviewed
@@ -20,6 +19,7 @@ from scotoma.document import Document
 from scotoma.errors import ConfigError, DataError
 from scotoma.fix.layers import layers_file, write_layers
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
+from scotoma.processes import progress
 from scotoma.processes.machine import versions
 from scotoma.robustness.plan import strip_file
 from scotoma.run import Run, checksums, read_json

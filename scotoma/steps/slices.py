@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from scotoma import progress
 from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.document.jsonable import jsonable
+from scotoma.processes import progress
 from scotoma.run import Run, write_json
 from scotoma.steps.measures.pairs import (
     PopulationPair,

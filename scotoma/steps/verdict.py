@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scotoma import progress
 from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
 from scotoma.audit.rows import NUMBERS
 from scotoma.config.gate import GateRules
 from scotoma.errors import DataError
 from scotoma.inference.members import manifests
 from scotoma.printable import printable
+from scotoma.processes import progress
 from scotoma.run import Run, checksums
 from scotoma.run.finished import run_folder
 from scotoma.run.judging import Judging

@@ -16,13 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scotoma import progress
 from scotoma.config import Config, Recipe
 from scotoma.config.own_code import is_code, module_digest
 from scotoma.datasets import AuditedExamples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
 from scotoma.numbers.inputs import Ints
-from scotoma.processes import map_in_order, worker_pool
+from scotoma.processes import map_in_order, progress, worker_pool
 from scotoma.processes.machine import (
     Effort,
     Workers,

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma import progress
 from scotoma.answers.admission import is_label
 from scotoma.answers.pair import Examples, Pair
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import first_difference
 from scotoma.predictions import Predictions
-from scotoma.processes import map_in_order
+from scotoma.processes import map_in_order, progress
 from scotoma.run import Run
 
 AT_ONCE = 2  # variants that are measured side by side; each more holds as much memory again

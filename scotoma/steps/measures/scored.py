@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from scotoma import progress
 from scotoma.answers.digest import answers_digest
 from scotoma.answers.note import AdmissionNote
 from scotoma.config import Variant
@@ -17,6 +16,7 @@ from scotoma.errors import DataError
 from scotoma.numbers import Estimate, Variance
 from scotoma.numbers.inputs import first_difference
 from scotoma.predictions import ScoredExamples
+from scotoma.processes import progress
 from scotoma.run import Run
 from scotoma.sources.contract import Score
 
