@@ -71,7 +71,7 @@ class MeanChange:
     @property
     def p(self) -> float:
         """Two-sided p-value of "nothing changed"; nan without an interval."""
-        return _two_sided(self.change)
+        return self.change.p_differs()
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +299,7 @@ def group_effects(
     ]
     own, of_rest = (
         holm(p).tolist() if scores else []
-        for p in ([score.p for score in scores], list(map(_two_sided, beyond)))
+        for p in ([score.p for score in scores], [one.p_differs() for one in beyond])
     )
     return tuple(
         GroupScoreEffect(name, int(mask.sum()), score, float(p), difference, float(p_rest))
@@ -323,10 +323,6 @@ def _beyond_rest(table: ScoreTable, mask: Flags, own: MeanChange, level: float) 
         own.change.value - rest.change.value, Variance(total, total, 0.0, 0.0, df),
         n=min(own.n, rest.n), members=members, level=level,
     )  # fmt: skip
-
-
-def _two_sided(change: Estimate) -> float:
-    return min(1.0, 2 * min(change.p_above(0.0), change.p_below(0.0)))
 
 
 def surely_worse(change: Estimate, *, lower_is_better: bool) -> bool:

@@ -353,7 +353,7 @@ def class_impact(
         )
         for one in range(n_classes)
     ]
-    p = np.array([2 * min(one.p_above(0.0), one.p_below(0.0)) for one in losses])
+    p = np.array([one.p_differs() for one in losses])
     adjusted = _adjust(p, chosen)
     recalls = [1 - own.mean(axis=1) for own in missed]
     return [

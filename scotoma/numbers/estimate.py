@@ -172,6 +172,23 @@ class Estimate:
         distance = link(limit, self.scale) - link(self.value, self.scale)
         return _tail(self.df, distance / self.se) if self.se > 0 else math.nan
 
+    def p_differs(self, limit: float = 0.0) -> float:
+        """Two-sided p-value of "the truth is `limit`".
+
+        Args:
+            limit: In the unit of `value`.
+
+        Returns:
+            Fraction in [0, 1]; nan without an interval.
+
+        >>> round(Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10).p_differs(0.01), 4)
+        0.0766
+        >>> undefined("one example", value=0.02, n=1, members=1).p_differs()
+        nan
+        """
+        sides = self.p_above(limit), self.p_below(limit)
+        return math.nan if math.isnan(sum(sides)) else min(1.0, 2 * min(sides))
+
     def _p_unseen(self, distance: float, reach: float) -> float:
         # The bound that `level` gives solved for the level: a whole reach away p is 1 - level.
         if distance <= 0:

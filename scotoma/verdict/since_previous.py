@@ -234,9 +234,7 @@ def judged(estimates: Sequence[Estimate], alpha: float) -> list[tuple[float, flo
     """
     p = np.array(
         [
-            math.nan if math.isnan(estimate.low) else
-            min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0)))
-            for estimate in estimates
+            math.nan if math.isnan(estimate.low) else estimate.p_differs() for estimate in estimates
         ],
         dtype=float,
     )  # fmt: skip

@@ -281,7 +281,7 @@ def gap_rows(
     rows = []
     for attribute, a, b in _contrasts(groups, examples.attributes, advantaged):
         gap = group_gap(error, (a, b), (rise_of(a, b if a == REST else ""), rise_of(b)))
-        p = np.minimum(1.0, 2 * min(gap.gap.p_above(0.0), gap.gap.p_below(0.0)))
+        p = gap.gap.p_differs()
         rows.append({"attribute": attribute, "p": p} | vars(gap))
     return rows
 
