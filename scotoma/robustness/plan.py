@@ -224,11 +224,6 @@ def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
     return run.path("robustness", f"{condition}.parquet")
 
 
-def strip_file(run: Run) -> Path:
-    """One public picture under every corruption, where members were run on corrupted ones."""
-    return run.path("robustness", "strip.webp")
-
-
 def set_file(run: Run, asked: OtherTestSet) -> Path:
     """What every member says of another test set."""
     return run.path("robustness", f"set-{asked.name}.parquet")

@@ -310,6 +310,11 @@ class Run:
         return self.path("scores", variant, f"member-{index:03d}.parquet")
 
     @property
+    def strip(self) -> Path:
+        """One public picture under every corruption, where members were run on corrupted ones."""
+        return self.path("robustness", "strip.webp")
+
+    @property
     def costs(self) -> Path:
         """Sizes and latencies of a member a variant, which always differ; no step reads them."""
         return self.path("shards", "000", "costs.json")

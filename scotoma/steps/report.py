@@ -21,7 +21,6 @@ from scotoma.fix.layers import layers_file, write_layers
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.processes import progress
 from scotoma.processes.machine import versions
-from scotoma.robustness.plan import strip_file
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.finished import compressed_variant, require_files
 from scotoma.run.sources import Sources, examine
@@ -38,7 +37,7 @@ def report(run: Run) -> Iterator[Leaves]:
     kept = _kept(run)
     inputs = [run.examples, audit, gate, run.path(NUMBERS)]
     robustness = run.config.robustness
-    inputs += [strip_file(run)] if robustness and robustness.profile is not None else []
+    inputs += [run.strip] if robustness and robustness.profile is not None else []
     yield Leaves([page, kept], inputs, _pictures(run))
     progress.start("write report", 1)
     content = _with_rates(run, read_audit(audit))
@@ -81,7 +80,7 @@ def page_document(
         DataError: The audit has not ended, has no gate.json, or what it left was changed.
     """
     audit, measured, gate = map(run.path, ("audit.json", "measurements.json", "gate.json"))
-    beside = [run.costs, strip_file(run), layers_file(run), _kept(run), run.path("newest.json")]
+    beside = [run.costs, run.strip, layers_file(run), _kept(run), run.path("newest.json")]
     read = (audit, gate, measured, *beside)
     run.fetch(*read)
     content = read_audit(audit, run.mirror.place(audit))
@@ -180,7 +179,7 @@ def _document(
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
         costs = {name: {**measured, "latency": None} for name, measured in costs.items()}
         made_with = {}
-    strip = strip_file(run).read_bytes() if audit.robustness and strip_file(run).exists() else None
+    strip = run.strip.read_bytes() if audit.robustness and run.strip.exists() else None
     texts = compared_texts(run) if images else {}
     rows = frontier_rows(audit, gate, costs)
     layers = read_layers(layers_file(run)).variants if layers_file(run).exists() else {}

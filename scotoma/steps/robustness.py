@@ -19,7 +19,6 @@ from scotoma.robustness.plan import (
     checkpoints_file,
     clean_energies_file,
     corrupted_file,
-    strip_file,
 )
 from scotoma.robustness.predict import (
     Bench,
@@ -67,7 +66,7 @@ def robustness(run: Run) -> Iterator[Leaves]:
         files.append(predict_set(bench, asked, examples, sure=config.confidence))
     section = run.section("robustness")
     made_with = json.dumps([config.deciding(), plan.kinds, plan.left_out, plan.checkpoints])
-    outputs = [section] if plan.profile is None else [section, strip_file(run)]
+    outputs = [section] if plan.profile is None else [section, run.strip]
     yield Leaves(outputs, [*inputs, *files], made_with, [*outputs, *files])
     from scotoma.robustness.answers import open_seen, open_sets
     from scotoma.robustness.measure import measure_robustness
@@ -75,7 +74,7 @@ def robustness(run: Run) -> Iterator[Leaves]:
     seen, sets = open_seen(run, plan, examples), open_sets(run, plan, examples)
     write_json(section, measure_robustness(plan, len(examples.ids), seen, list(sets)))
     if plan.profile is not None:
-        _draw(strip_file(run), plan, plan.profile)
+        _draw(run.strip, plan, plan.profile)
 
 
 def _draw(path: Path, plan: RobustnessPlan, profile: Profile) -> None:

@@ -28,6 +28,7 @@ DATA_DATE = "scotoma.data_date"  # a tag: the day or month that the data of an a
 UNATTACHED = "scotoma.unattached"  # a tag: why the files of an audit are not with its numbers
 LONGEST = 5000  # of a tag
 OTHER = "what answers at"
+WRITTEN = ("MLFLOW_WORKSPACE",)  # by MLflow, once it has found out from Kubernetes which it is
 
 # Forced: no call home, nothing on the terminal.
 SILENCE = {
@@ -64,13 +65,14 @@ def quiet(uri: str) -> Iterator[None]:
         uri: Tracking URI. Unless MLFLOW_TRACKING_URI names its host, MLflow does not see the
             password of the environment: a configuration may come from anybody.
     """
+    wanted = {name: value for name, value in PATIENCE.items() if name not in os.environ} | SILENCE
     withheld = () if _is_named_by_environment(uri) else (*CREDENTIALS, AUTHENTICATION)
     disabled = logging.root.manager.disable
     # By level and for all: alembic's migrations configure their loggers anew. What goes wrong
     # arrives as an exception.
     logging.disable(logging.ERROR)
     try:
-        with _environment(PATIENCE | os.environ | SILENCE, withheld), warnings.catch_warnings():
+        with _environment(wanted, withheld, WRITTEN), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -78,21 +80,28 @@ def quiet(uri: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _environment(wanted: Mapping[str, str], withheld: Sequence[str] = ()) -> Iterator[None]:
+def _environment(
+    wanted: Mapping[str, str], withheld: Sequence[str] = (), written: Sequence[str] = ()
+) -> Iterator[None]:
     """Set environment variables, and take others away, as long as the block.
 
-    MLflow itself writes down there which workspace it found out from Kubernetes.
+    Args:
+        wanted: To set.
+        withheld: To take away.
+        written: What the block may set itself.
     """
-    before = dict(os.environ)
+    before = {name: os.environ.get(name) for name in (*wanted, *withheld, *written)}
     os.environ.update(wanted)
     for name in withheld:
         os.environ.pop(name, None)
     try:
         yield
     finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def import_client(uri: str) -> None:

@@ -237,9 +237,10 @@ def download_model(model: RegisteredModel, variants: Sequence[str], folder: Path
 
 
 def _unknown(model: RegisteredModel, uri: str, called: str) -> DataError:
+    address = "tracking.uri" if called == "source.models" else "--tracking"
     return DataError(
         f"{called} must be in MLflow's registry at {masked(uri)}, got {printable(str(model))}; "
-        "correct it, or the address"
+        f"correct it, or {address}"
     )
 
 

@@ -206,6 +206,7 @@ def recognition(labels: Ints, recipe: Recipe) -> TrainingTask:
     References:
         Wang et al. (2019), "Balanced Datasets Are Not Enough": the weights; their scale is ours.
 
+    >>> import numpy as np
     >>> recognition(np.array([[1, 0], [0, 0], [0, 1]]), Recipe()).outputs
     2
     """

@@ -85,6 +85,7 @@ def technique_task(
         groups: Their groups; attribute 0 of a batch is the code.
         classes: C.
 
+    >>> import numpy as np
     >>> groups = TrainingGroups(("a", "b"), np.array([0, 1]), np.array([[1], [1]]))
     >>> asked = Mitigation(technique="DI2", attribute="style")
     >>> technique_task(asked, Recipe(), np.array([0, 0]), groups, 10).outputs
