@@ -47,8 +47,8 @@ def unlabelled(content: dict[str, Any]) -> Audit:
 def scored(content: dict[str, Any], scores: dict[str, Any]) -> Audit:
     """An audit in which each example has a number of each model."""
     defaults = {"name": "loss", "unit": "", "lower_is_better": True, "examples": {}}
-    part = filled(ScoreReport, defaults | scores)
-    return whole(content).model_copy(update={"scores": ScoreReport.model_validate(part)})
+    part = ScoreReport.model_validate(filled(ScoreReport, defaults | scores))
+    return whole(content).model_copy(update={"scores": part})
 
 
 def kept(section: Section, page: str = "") -> tuple[str, str]:

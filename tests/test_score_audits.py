@@ -14,6 +14,7 @@ from scipy import stats
 
 import scotoma as package
 from scotoma.audit import read_audit, read_gate
+from scotoma.audit.base import cells_at
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import errors_needed, quantile_change
 from scotoma.config import load_config, parse_config
@@ -24,6 +25,7 @@ from scotoma.steps.table import groups
 from scotoma.tracking import scalar_metrics
 from scotoma.tracking.records import audit_records, member_records
 from scotoma.verdict.gate import judge
+from tests.audits import addresses
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -100,8 +102,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[str, dict[str, Any]]:
-    content = json.loads(run.path("audit.json").read_text())["scores"]
-    return {row["group"]: row for row in content["means"]["int8"]}
+    known = addresses(json.loads(run.path("audit.json").read_text()), "scores", variant="int8")
+    return {
+        at["group"]: {what.removeprefix("means."): row["number"]
+                      for what, row in at.items() if what.startswith("means.")}
+        for at in known if "means.worse" in at
+    }  # fmt: skip
 
 
 def test_means_and_their_change_are_those_of_scipy(
@@ -237,15 +243,14 @@ def test_higher_may_be_better_and_models_may_be_paired(tmp_path: Path) -> None:
         "variants: [dense, {predictions: [int8], paired: true}]\ntracking: {uri: 'off'}\n",
     )
     audit = read_audit(run.path("audit.json"))
-    assert audit.scores is not None
-    _, a, b = audit.scores.means["int8"]
+    _, a, b = (cells_at(at) for at in audit.at("scores", "int8", "means."))
     before, after = scores[100:].mean(), lost[100:].mean()
-    assert b.worse.value == pytest.approx(before - after)
-    assert b.absolute.value == pytest.approx(after - before)
-    assert b.relative.value == pytest.approx(100 * (before / after - 1))
-    assert (b.worse.low, b.worse.high) == (-b.absolute.high, -b.absolute.low)  # type: ignore[operator]
+    assert b["worse"].value == pytest.approx(before - after)
+    assert b["absolute"].value == pytest.approx(after - before)
+    assert b["relative"].value == pytest.approx(100 * (before / after - 1))
+    assert (b["worse"].low, b["worse"].high) == (-b["absolute"].high, -b["absolute"].low)  # type: ignore[operator]
     # Paired members leave their own noise alone, not that of the examples.
-    assert a.absolute.se == pytest.approx(np.std((lost - scores)[:100].mean(1)) / 10, rel=0.5)
+    assert a["absolute"].se == pytest.approx(np.std((lost - scores)[:100].mean(1)) / 10, rel=0.5)
     tests = read_gate(run.path("gate.json")).variants[0].tests
     assert {test.group: test.verdict for test in tests} == {"group=a": "PASS", "group=b": "FAIL"}
     slices = audit.slices["int8"].slices
@@ -345,14 +350,13 @@ def test_bad_numbers_are_one_sentence(
 def test_reruns_are_rows_of_one_cluster(tmp_path: Path) -> None:
     run = audited(write(tmp_path, models=2), CONFIG.replace("{model}", "{rerun}"))
     audit = read_audit(run.path("audit.json"))
-    assert audit.scores is not None
     assert (audit.examples.test, audit.examples.clusters) == (2 * N, N)
-    everyone = audit.scores.means["int8"][0]
+    everyone = audit.at("scores", "int8", "means.")[0]["absolute"].number
     change = np.mean(
         [errors(tmp_path, "int8", k) - errors(tmp_path, "fp32", k) for k in range(2)], axis=0
     )
-    assert (everyone.absolute.n, everyone.absolute.members) == (N, 1)
-    assert everyone.absolute.se == pytest.approx(stats.sem(change))
+    assert (everyone.n, everyone.members) == (N, 1)
+    assert everyone.se == pytest.approx(stats.sem(change))
 
 
 def test_generic_is_another_name_of_predictions() -> None:

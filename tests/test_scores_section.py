@@ -16,51 +16,47 @@ from scotoma.impact.scores_section import (
     scored_cells,
     scored_columns,
 )
-from tests.audits import whole
+from tests.audits import rows_at, whole
 from tests.sections import kept, scored, table, texts
-
-CONTENT = {
-    "variants": [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}],
-    "groups": [{"key": "all", "name": "everyone"}, {"key": "s=f", "name": "women"},
-               {"key": "s=m", "name": "men"}],
-}  # fmt: skip
 
 
 def number(value: float, n: int = 300, **more: Any) -> dict[str, Any]:
     return {"value": value, "low": value - 0.5, "high": value + 0.75, "n": n} | more
 
 
-def change(group: str, by: float, p: float | None = 0.004, **more: Any) -> dict[str, Any]:
-    return {
-        "group": group,
-        "dense": number(20.0),
-        "compressed": number(20.0 + by),
-        "absolute": number(by),
-        "worse": number(by),
-        "relative": number(5 * by, 299),
-        "p_adjusted": p,
-        "absolute_variance": {"total": 0.01, "examples": 0.01},
-        "relative_variance": {"total": 0.01, "examples": 0.01},
-    } | more
+def change(variant: str, group: str, by: float, p: float | None = 0.004) -> list[dict[str, Any]]:
+    numbers = {
+        "means.dense": number(20.0),
+        "means.compressed": number(20.0 + by),
+        "means.absolute": number(by),
+        "means.worse": number(by, se=0.1),
+        "means.relative": number(5 * by, 299),
+        "means.p_adjusted": p,
+    }
+    return rows_at({"variant": variant, "group": group}, numbers)
 
 
-def quantile(group: str, share: float, by: float) -> dict[str, Any]:
-    rows = {"dense": number(18.0), "compressed": number(18.0 + by), "absolute": number(by)}
-    return {"group": group, "share": share} | rows
+def quantile(group: str, share: float, by: float) -> list[dict[str, Any]]:
+    ends = {"dense": number(18.0), "compressed": number(18.0 + by), "absolute": number(by)}
+    address = {"variant": "pruned", "group": group, "facts": {"share": share}}
+    return rows_at(address, {f"quantiles.{what}": one for what, one in ends.items()})
 
 
+CONTENT = {
+    "variants": [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}],
+    "groups": [{"key": "all", "name": "everyone"}, {"key": "s=f", "name": "women"},
+               {"key": "s=m", "name": "men"}],
+    "rows": {"scores": [
+        *change("int8", "all", 0.25, None), *change("pruned", "all", 2.0),
+        *change("pruned", "s=m", 1.0), *change("pruned", "s=f", 4.0),
+        *(row for g in ("all", "s=m", "s=f") for share in (0.1, 0.5)
+          for row in quantile(g, share, 1.5)),
+    ]},
+}  # fmt: skip
 SCORES: dict[str, Any] = {
     "name": "wer",
     "unit": "%",
     "shown": 12,
-    "means": {
-        "int8": [change("all", 0.25, None)],
-        "pruned": [change("all", 2.0), change("s=m", 1.0), change("s=f", 4.0)],
-    },
-    "quantiles": {
-        "int8": [],
-        "pruned": [quantile(g, share, 1.5) for g in ("all", "s=m", "s=f") for share in (0.1, 0.5)],
-    },
     "examples": {
         "int8": [],
         "pruned": [{"example_id": "call-7", "dense": 12.5, "compressed": 60.25,

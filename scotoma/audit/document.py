@@ -286,6 +286,7 @@ class Audit(Part):
         "fixed-seed study, and whether compression moves that. "
         "`labels`: whole examples that change in any of several labels, and average precision. "
         "`boxes`: AP and AR of detectors, whose n are images. "
+        "`scores`: means and quantiles, where each example has a score. "
         "`robustness`: what corrupted pictures and other test sets cost; `curves` accuracy against "
         "severity, `by_corruption` each corruption by itself, `losses` every group under every "
         "family, compressed beside dense, `confidence` how sure models are.",
@@ -331,9 +332,9 @@ class Audit(Part):
 
     scores: ScoreReport | None = Field(
         None,
-        description="Means and quantiles, where each example has a score of each model and no "
-        "class; `accuracy`, `divergence`, `classes`, `subgroups`, `gaps` and `gallery` are then "
-        "empty. The key is absent where examples have classes.",
+        description="What is scored, where each example has a score of each model and no class; "
+        "`accuracy`, `divergence`, `subgroups`, `gaps` and `gallery` are then empty. The key is "
+        "absent where examples have classes.",
     )
 
     @model_validator(mode="after")
@@ -362,7 +363,7 @@ class Audit(Part):
             ("parity", {name: row for name, row in self.parity.items() if name != DENSE}),
             ("one_model.variants", self.one_model.variants),
             ("clarify.variants", self.clarify.variants),
-            ("scores.means", self.scores.means if self.scores else {}),
+            ("scores.examples", self.scores.examples if self.scores else {}),
         ):
             if unknown := sorted(set(rows) - set(compressed)):
                 raise ValueError(f"{part} must name variants of the audit, got {unknown[0]}")
@@ -451,8 +452,13 @@ class BiasSection(Part):
     )
 
 
-class MeasuredDetectors(Part):
-    """What is measured and noted while files of detections are read."""
+class MeasuredRows(Part):
+    """What is measured and noted where a question has rows alone: of detections, of scores."""
 
-    rows: tuple[Row, ...] = Field((), description="AP and AR, of question `boxes`.")
-    admission: tuple[AdmissionNote, ...] = Field((), description="What was guessed or noted.")
+    rows: tuple[Row, ...] = Field((), description="The numbers.")
+    admission: tuple[AdmissionNote, ...] = Field(
+        (), description="How the answers were read, and whether they are better than guessing."
+    )
+    answers: dict[str, str] = Field(
+        default_factory=dict, description="SHA-256 of the answers of each variant."
+    )

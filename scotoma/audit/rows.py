@@ -20,12 +20,11 @@ QUESTIONS = (
 SECTIONS = {
     "accuracy": "accuracy", "divergence": "divergence", "subgroups": "rates",
     "unanswered": "rates", "gaps": "gaps", "clarify": "clarify",
-    "slices": "slices", "scores": "scores",
+    "slices": "slices",
 }  # fmt: skip
 # What tells the rows of a section apart beside variant, metric, group and class.
 CONDITIONS = (
     "attribute", "disadvantaged", "advantaged", "group_a", "group_b", "split", "subset", "text",
-    "name", "share",
 )  # fmt: skip
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
 VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)
@@ -134,7 +133,7 @@ def _fields(kind: type[Part]) -> tuple[list[str], list[str], list[tuple[str, str
     own = kind.model_fields
     names = [name for name in own if name in ("variant", "metric", "group", "class_name")]
     facts = [name for name in CONDITIONS if name in own]
-    spreads = {name: f"{'absolute' if name == 'worse' else name}_variance" for name in own}
+    spreads = {name: f"{name}_variance" for name in own}
     others = [
         (name, spreads[name] if spreads[name] in own else None)
         for name, field in own.items()

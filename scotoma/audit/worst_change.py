@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scotoma.audit.base import Quantity
+from scotoma.audit.base import At, Quantity, Row
 from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
-from scotoma.audit.groups import RATE_NAMES, Gap, RateChange, ScoreChange
+from scotoma.audit.groups import RATE_NAMES, Gap, RateChange
 
 MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "
@@ -47,27 +47,32 @@ def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateC
     ]
     whole = {row.metric: row for row in rows if row.group in everyone}
     groups = [row for row in rows if row.group not in everyone and row.metric in whole]
-    p = [_p_beyond_rest(audit, row, whole[row.metric]) for row in groups]
+    p = [_p_beyond_rest(audit, *map(_rise, (row, whole[row.metric]))) for row in groups]
     kept = [row for row, shown in zip(groups, _holm(p, 1 - audit.level), strict=True) if shown]
     of_all = [row for row in rows if row.group in everyone]
     return max(kept or of_all, key=lambda row: row.absolute.low or 0.0, default=None)
 
 
-def _p_beyond_rest(
-    audit: Audit, row: RateChange | ScoreChange, whole: RateChange | ScoreChange
-) -> float:
+Rise = tuple[str, Quantity, int]  # of a group, with its n before compression
+
+
+def _rise(row: RateChange) -> Rise:
+    return row.group, row.absolute, row.dense.n
+
+
+def _p_beyond_rest(audit: Audit, own: Rise, whole: Rise) -> float:
     """One-sided p-value that a group's rate rises no more than that of the other examples.
 
     The rise of all is w times the group's plus 1 - w times the rest's, so that the group's less
     that of all has the variance V(all) + (1 - 2 w) V(group), if the two share nothing. What they
     share, as training runs and clusters, makes it smaller.
     """
-    rise, everyone = _worsening(row), _worsening(whole)
+    (group, rise, n), (all_examples, everyone, n_of_all) = own, whole
     sizes = {name: group.n for group in audit.groups for name in (group.key, group.name)}
-    if audit.examples.clusters == audit.examples.test and whole.dense.n:
-        share = row.dense.n / whole.dense.n  # of the examples at risk
+    if audit.examples.clusters == audit.examples.test and n_of_all:
+        share = n / n_of_all  # of the examples at risk
     else:  # n counts clusters, which may lie in several groups
-        share = sizes[row.group] / max(1, sizes[whole.group])
+        share = sizes[group] / max(1, sizes[all_examples])
     ends = (rise.value, everyone.value, rise.se, everyone.se)
     value, of_all, se, se_of_all = (end if isinstance(end, float) else math.nan for end in ends)
     variance = se_of_all**2 + (1 - 2 * share) * se**2
@@ -75,10 +80,6 @@ def _p_beyond_rest(
         return 1.0
     z = (value - of_all) / math.sqrt(variance)
     return 1.0 if math.isnan(z) else 0.5 * math.erfc(z / math.sqrt(2))
-
-
-def _worsening(row: RateChange | ScoreChange) -> Quantity:
-    return row.worse if isinstance(row, ScoreChange) else row.absolute
 
 
 def _holm(p: Sequence[float], alpha: float) -> list[bool]:
@@ -202,7 +203,7 @@ def _has_events(row: RateChange) -> bool:
     return (row.compressed.effective_events or 0.0) >= FEWEST_EVENTS
 
 
-def worst_mean(audit: Audit, variant: str) -> ScoreChange | None:
+def worst_mean(audit: Audit, variant: str) -> At | None:
     """The group whose mean score surely gets worse most, and more than that of the rest.
 
     Args:
@@ -210,13 +211,27 @@ def worst_mean(audit: Audit, variant: str) -> ScoreChange | None:
         variant: A compressed variant.
 
     Returns:
-        Its row; that of all examples where there are no groups, or all get worse alike; None where
-        nothing has an interval.
+        Its rows by what they are; those of all examples where there are no groups, or all get worse
+        alike; None where nothing has an interval.
     """
-    assert audit.scores is not None
-    everyone, *groups = audit.scores.means[variant]
-    known = [row for row in groups if row.worse.low is not None]
-    p = [_p_beyond_rest(audit, row, everyone) for row in known]
-    kept = [row for row, shown in zip(known, _holm(p, 1 - audit.level), strict=True) if shown]
-    whole = [] if everyone.worse.low is None else [everyone]
-    return max(kept or whole, key=lambda row: row.worse.low or 0.0, default=None)
+    everyone, *groups = audit.at("scores", variant, "means.")
+    known = [at for at in groups if low_end(at) > -math.inf]
+    p = [_p_beyond_rest(audit, *map(_worsening, (at, everyone))) for at in known]
+    kept = [at for at, shown in zip(known, _holm(p, 1 - audit.level), strict=True) if shown]
+    whole = [everyone] if low_end(everyone) > -math.inf else []
+    return max(kept or whole, key=low_end, default=None)
+
+
+def mean_score(audit: Audit, variant: str) -> Row:
+    """The mean score of a variant over all examples; of every model too."""
+    return next(row for row in audit.numbers("scores", variant) if row.what == "mean")
+
+
+def low_end(at: At) -> float:
+    """How much worse a mean surely gets; -inf where it has no interval."""
+    low = at["worse"].number.low
+    return -math.inf if low is None else low
+
+
+def _worsening(at: At) -> Rise:
+    return at["worse"].group or "", at["worse"].number, at["dense"].number.n

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from scotoma.audit import Audit
+from scotoma.audit.base import At, cells_at
 from scotoma.audit.findings import Findings
-from scotoma.audit.groups import QuantileRow, ScoreChange, ScoreReport
-from scotoma.audit.worst_change import worst_mean
+from scotoma.audit.groups import ScoreReport
+from scotoma.audit.worst_change import low_end, worst_mean
 from scotoma.document import Cell, Column, Noted, Section, Table, Unit, show
 from scotoma.numbers import FEW_RUNS
 
@@ -27,16 +26,13 @@ def means_section(findings: Findings) -> Section | None:
     rows: list[dict[str, Cell]] = [
         {
             "variant": name,
-            "group": findings.name(row.group),
-            "n": row.absolute.n,
-            "dense": row.dense,
-            "compressed": row.compressed,
-            "absolute": row.absolute,
-            "relative": row.relative,
-            "p": row.p_adjusted,
+            "group": findings.name(at["worse"].group or ""),
+            "n": at["worse"].number.n,
+            **cells_at(at),
+            "p": at["p_adjusted"].number.value,
         }
         for name in names
-        for row in _ranked(scores.means[name])
+        for at in _ranked(audit, name)
     ]
     return Section(
         "groups",
@@ -71,20 +67,21 @@ def _said(findings: Findings) -> list[str]:
     """What happens to the mean of all examples, and to the group that gets worse most."""
     scores = findings.audit.scores
     assert scores is not None
-    if findings.focus not in scores.means:
+    means = findings.audit.at("scores", findings.focus, "means.")
+    if not means:
         return []
-    everyone = scores.means[findings.focus][0]
-    dense, compressed = (show(one, "score").value for one in (everyone.dense, everyone.compressed))
+    everyone = cells_at(means[0])
+    dense, compressed = (show(everyone[one], "score").value for one in ("dense", "compressed"))
     unit = f" {scores.unit}" if scores.unit else ""
     said = [
         f"The mean {scores.name} of all examples goes from {dense} to {compressed}{unit}: "
-        f"{show(everyone.absolute, 'score_change')}."
+        f"{show(everyone['absolute'], 'score_change')}."
     ]
     worst = worst_mean(findings.audit, findings.focus)
-    if worst is not None and worst.group != everyone.group:
+    if worst is not None and (relative := worst["relative"]).group != means[0]["relative"].group:
         said.append(
-            f"It gets worse most for {findings.name(worst.group)}, by "
-            f"{show(worst.relative, 'percent')}, n {worst.relative.n:,}."
+            f"It gets worse most for {findings.name(relative.group or '')}, by "
+            f"{show(relative.number, 'percent')}, n {relative.number.n:,}."
         )
     return said
 
@@ -94,14 +91,10 @@ def _names(findings: Findings) -> list[str]:
     return sorted(names, key=lambda name: name != findings.focus)
 
 
-def _ranked(rows: Sequence[ScoreChange]) -> list[ScoreChange]:
+def _ranked(audit: Audit, variant: str) -> list[At]:
     """All examples, then the groups whose loss is surest."""
-    everyone, *groups = rows
-
-    def least_loss(row: ScoreChange) -> float:
-        return float("-inf") if row.worse.low is None else row.worse.low
-
-    return [everyone, *sorted(groups, key=least_loss, reverse=True)]
+    means = audit.at("scores", variant, "means.")
+    return [*means[:1], *sorted(means[1:], key=low_end, reverse=True)]
 
 
 def _unit(scores: ScoreReport) -> str:
@@ -166,15 +159,13 @@ def quantiles_section(findings: Findings) -> Section | None:
     rows: list[dict[str, Cell]] = [
         {
             "variant": name,
-            "group": findings.name(row.group),
-            "share": f"{100 * row.share:g}%",
-            "n": row.absolute.n,
-            "dense": row.dense,
-            "compressed": row.compressed,
-            "absolute": row.absolute,
+            "group": findings.name(at["absolute"].group or ""),
+            "share": f"{100 * at['absolute'].fact('share'):g}%",
+            "n": at["absolute"].number.n,
+            **cells_at(at),
         }
         for name in _names(findings)
-        for row in _in_order(scores, name)
+        for at in _quantiles(findings.audit, name)
     ]
     return Section(
         "quantiles",
@@ -208,11 +199,11 @@ def quantiles_section(findings: Findings) -> Section | None:
     )
 
 
-def _in_order(scores: ScoreReport, variant: str) -> list[QuantileRow]:
+def _quantiles(audit: Audit, variant: str) -> list[At]:
     """Quantiles in the order of the means."""
-    places = {row.group: place for place, row in enumerate(_ranked(scores.means[variant]))}
-    rows = scores.quantiles[variant]
-    return sorted(rows, key=lambda row: places.get(row.group, len(places)))
+    places = {at["worse"].group: place for place, at in enumerate(_ranked(audit, variant))}
+    ats = audit.at("scores", variant, "quantiles.")
+    return sorted(ats, key=lambda at: places.get(at["absolute"].group, len(places)))
 
 
 def scored_columns(audit: Audit) -> tuple[Column, ...]:
@@ -227,15 +218,15 @@ def scored_columns(audit: Audit) -> tuple[Column, ...]:
 
 def scored_cells(audit: Audit, variant: str) -> dict[str, Cell]:
     """A variant's mean, how much worse it is, and for whom most."""
-    assert audit.scores is not None
-    everyone, worst = audit.scores.means[variant][0], worst_mean(audit, variant)
-    before = f"dense {show(everyone.dense, 'score').value}; n {everyone.compressed.n:,}"
+    everyone = cells_at(audit.at("scores", variant, "means.")[0])
+    before = f"dense {show(everyone['dense'], 'score').value}; n {everyone['compressed'].n:,}"
     cells: dict[str, Cell] = {
-        "mean": Noted(everyone.compressed, before),
-        "worse": everyone.relative,
+        "mean": Noted(everyone["compressed"], before),
+        "worse": everyone["relative"],
         "affected": "no group has an interval",
     }
-    if worst is not None:
-        name = audit.group_names.get(worst.group, worst.group)
-        cells["affected"] = Noted(worst.relative, f"{name}; n {worst.relative.n:,}")
+    if (worst := worst_mean(audit, variant)) is not None:
+        relative = worst["relative"]
+        name = audit.group_names.get(relative.group or "", "")
+        cells["affected"] = Noted(relative.number, f"{name}; n {relative.number.n:,}")
     return cells

@@ -14,6 +14,7 @@ import polars as pl
 from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
 from scotoma.audit.findings import Findings
 from scotoma.audit.rows import NUMBERS, audit_rows
+from scotoma.audit.worst_change import mean_score
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 
@@ -224,7 +225,7 @@ class OpenedAudit:
                     "variant": one.name,
                     "verdict": verdicts.get(one.name),
                     "models": one.members,
-                    **_cells("mean", audit.scores.variants[one.name].mean),
+                    **_cells("mean", mean_score(audit, one.name).number),
                     "n": audit.examples.test,
                 }
                 for one in audit.variants
@@ -302,15 +303,15 @@ class OpenedAudit:
         if audit.scores is not None:
             yield from (
                 {
-                    "variant": name,
-                    "group": names.get(row.group, row.group),
+                    "variant": variant,
+                    "group": names.get(group, group),
                     "metric": "mean",
-                    **_cells("dense", row.dense),
-                    **_cells("compressed", row.compressed),
-                    **_rests(row.absolute),
+                    **_cells("dense", at["dense"].number),
+                    **_cells("compressed", at["compressed"].number),
+                    **_rests(at["absolute"].number),
                 }
-                for name, rows in audit.scores.means.items()
-                for row in rows
+                for at in audit.at("scores", None, "means.")
+                for variant, _, group, *_ in (at["dense"].address,)
             )
             return
         for judged in self.gate.variants:

@@ -13,6 +13,7 @@ from scotoma.audit.robustness import depends_on_scale
 from scotoma.audit.worst_change import (
     MEANING,
     gap_words,
+    mean_score,
     most_changed,
     shown_gaps,
     worst_change,
@@ -113,14 +114,14 @@ def _score_lines(audit: Audit, gate: GateResult | None) -> list[str]:
     assert scores is not None
     rows: list[dict[str, str]] = []
     for variant in audit.variants:
-        mean = _plus_minus(scores.variants[variant.name].mean, 1, ".4g", half=".2g")
+        mean = _plus_minus(mean_score(audit, variant.name).number, 1, ".4g", half=".2g")
         row = {"gate": _mark(gate, variant.name), "variant": variant.name, "mean": mean}
         row |= dict.fromkeys(("worse, %", "most affected, %", "where"), "")
-        if variant.name in scores.means:
-            row["worse, %"] = _interval(scores.means[variant.name][0].relative, 1)
+        if means := audit.at("scores", variant.name, "means."):
+            row["worse, %"] = _interval(means[0]["relative"].number, 1)
             if (worst := worst_mean(audit, variant.name)) is not None:
-                row["most affected, %"] = _interval(worst.relative, 1)
-                row["where"] = audit.group_names[worst.group]
+                row["most affected, %"] = _interval(worst["relative"].number, 1)
+                row["where"] = audit.group_names[worst["relative"].group or ""]
         rows.append(row)
     ratio = "compressed / dense" if scores.lower_is_better else "dense / compressed"
     legend = (

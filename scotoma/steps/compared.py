@@ -18,7 +18,7 @@ from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.audit import GateFile, plain, read_audit, read_gate, write_part
-from scotoma.audit.document import DENSE, MeasuredDetectors
+from scotoma.audit.document import DENSE, MeasuredRows
 from scotoma.commands.asking import Answer
 from scotoma.commands.compare import CompareOptions
 from scotoma.comparison.answers import RIGHT, admitted, are_outcomes
@@ -122,7 +122,7 @@ def _judge_answers(
     judging: Judging,
     *,
     positive: str = "",
-    detectors: MeasuredDetectors | None = None,
+    detectors: MeasuredRows | None = None,
 ) -> Verdict:
     """Judge answers without leaving an audit behind.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
-from scotoma.audit.document import DENSE, MeasuredDetectors
+from scotoma.audit.document import DENSE, MeasuredRows
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
@@ -68,7 +68,7 @@ def detectors_of(
     images: int,
     paired: Mapping[str, bool],
     notes: Iterable[AdmissionNote],
-) -> MeasuredDetectors:
+) -> MeasuredRows:
     """Measure what changes between the first population and each other.
 
     Args:
@@ -89,10 +89,10 @@ def detectors_of(
         for what, number in numbers.items()
     ]
     told = [note.as_dict() for note in dict.fromkeys(notes)]
-    return MeasuredDetectors.model_validate(jsonable({"rows": rows, "admission": told}))
+    return MeasuredRows.model_validate(jsonable({"rows": rows, "admission": told}))
 
 
-def read_detectors(run: Run) -> MeasuredDetectors | None:
+def read_detectors(run: Run) -> MeasuredRows | None:
     """Read AP and AR of the detectors of a run, and notes; None where it audits no detectors."""
     if not run.config.source.has_answers:
         return None
@@ -100,7 +100,7 @@ def read_detectors(run: Run) -> MeasuredDetectors | None:
         path = precision_file(folder)
         run.fetch(path)
         if path.exists():
-            return read_part(path, MeasuredDetectors)
+            return read_part(path, MeasuredRows)
     return None
 
 

@@ -15,7 +15,7 @@ from scotoma.answers.admission import NO_ANSWER, NO_LABEL, is_label
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import NumberedClasses, Pair
 from scotoma.audit import Audit, GateFile, as_text
-from scotoma.audit.document import DENSE, BiasSection, DivergenceSection, MeasuredDetectors
+from scotoma.audit.document import DENSE, BiasSection, DivergenceSection, MeasuredRows
 from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
 from scotoma.config.sections import SliceSettings
@@ -145,7 +145,7 @@ class AnswersInMemory:
         run_to_run: bool = False,
         class_rates: bool = True,
         slices: SliceSettings | None = None,
-        detectors: MeasuredDetectors | None = None,
+        detectors: MeasuredRows | None = None,
         project: str = "notebook",
     ) -> Audit:
         """Measure the answers as an audit of predictions does.

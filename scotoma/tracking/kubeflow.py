@@ -135,13 +135,15 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
         name = named[judged.name,]
         values[f"{name}/verdict"] = VERDICTS.index(judged.verdict)
         if audit.scores is not None:
-            mean = worst_mean(audit, judged.name)
-            values[f"{name}/worse_percent"] = audit.scores.means[judged.name][0].relative.value
-            values[f"{name}/worst_group_percent"] = mean.relative.value if mean else None
+            everyone, *_ = audit.at("scores", judged.name, "means.")
+            worst = worst_mean(audit, judged.name) or {}
+            values[f"{name}/worse_percent"] = everyone["relative"].number.value
+            if "relative" in worst:
+                values[f"{name}/worst_group_percent"] = worst["relative"].number.value
             continue
-        worst = worst_change(audit, judged.name)
+        change = worst_change(audit, judged.name)
         values[f"{name}/cie_excess_points"] = _points(audit.divergence[judged.name].cie.excess)
-        values[f"{name}/worst_group_points"] = _points(worst.absolute) if worst else None
+        values[f"{name}/worst_group_points"] = _points(change.absolute) if change else None
     return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
 
 

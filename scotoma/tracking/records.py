@@ -20,6 +20,7 @@ from scotoma.audit.groups import MemberMetric
 from scotoma.audit.worst_change import (
     highest_error,
     largest_gap,
+    mean_score,
     most_changed,
     worst_change,
     worst_mean,
@@ -47,6 +48,7 @@ TABLES = {"slices", "lattice", "members", "examples", "null"}
 REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "unit"}
 ADDRESS_NUMBERS = {"share", "severity"}
 RISES = {"absolute": "rise", "relative": "rise_percent"}  # of a rate
+COMPARED = (["losses"], ["means"], ["quantiles"])  # sections of rows with rises
 VERDICTS = ("PASS", "UNSURE", "FAIL")
 
 
@@ -257,12 +259,12 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, str]]:
 
     if audit.scores is not None:
         unit = f" {audit.scores.unit}" if audit.scores.unit else ""
-        if name in audit.scores.means:
-            worst = worst_mean(audit, name)
-            tell("worse_percent_worst", worst, "relative", "%")
-            tell("worse_worst", worst, "worse", unit)
-            tell("worse_percent", audit.scores.means[name][0], "relative", "%")
-        tell("mean_score", audit.scores.variants[name], "mean", unit)
+        if means := audit.at("scores", name, "means."):
+            worst = worst_mean(audit, name) or {}
+            tell("worse_percent_worst", worst.get("relative"), "number", "%")
+            tell("worse_worst", worst.get("worse"), "number", unit)
+            tell("worse_percent", means[0]["relative"], "number", "%")
+        tell("mean_score", mean_score(audit, name), "number", unit)
         return rows
     changes = {metric: worst_change(audit, name, metric) for metric in ("error", "fpr", "fnr")}
     tell("error_rise_worst", changes.pop("error"), "absolute", "points")
@@ -296,7 +298,7 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
         for row in audit.numbers(question, name):
             if row.class_name is None and (row.number.reason or row.number.low is not None):
                 *section, what = row.what.split(".")
-                what = RISES.get(what, what) if section == ["losses"] else what
+                what = RISES.get(what, what) if section in COMPARED else what
                 words = (row.group, question, *section, *row.facts.values(), row.metric, what)
                 numbers[tuple(f"{word}" for word in words if word is not None)] = row.number
     if divergence := audit.divergence.get(name):
@@ -422,7 +424,7 @@ def _member(
     if audit.labelled:
         record.number("accuracy", audit.accuracy[name].members[index])
     if audit.scores is not None:
-        record.number("mean_score", audit.scores.variants[name].members[index])
+        record.number("mean_score", mean_score(audit, name).models[index])
     values: dict[tuple[str, ...], Any] = {
         ("fairness", row.fact("attribute"), str(row.metric)): row.models[index]
         for row in audit.numbers("fairness", name)

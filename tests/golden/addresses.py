@@ -47,13 +47,13 @@ QUESTIONS = {
     "accuracy": "accuracy", "clarify": "clarify", "divergence": "divergence",
     "examples": "examples", "gaps": "gaps", "groups": "groups", "labels": "labels",
     "one_model": "one model", "parity": "parity", "robustness": "robustness",
-    "scores": "scores", "slices": "slices", "subgroups": "rates",
+    "slices": "slices", "subgroups": "rates",
     "unanswered": "rates", "variants": "variants",
 }  # fmt: skip
 # What is about files, texts or single examples, or says how it was asked.
 NO_NUMBERS = {
     "admission", "config_sha256", "deterministic", "fingerprint", "gallery", "inputs", "project",
-    "scope", "scotoma", "seed", "version",
+    "scope", "scores", "scotoma", "seed", "version",
 }  # fmt: skip
 NO_RESULTS = {
     "about_images", "as_of", "corruption_seeds", "corruptions", "features", "level",
@@ -86,12 +86,10 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "gaps": ("metric", "attribute", "group_a", "group_b"),
     "groups": ("group", "key"),
     "ledger": ("group",),
-    "means": ("group",),
     "minority": ("technique", "baseline", "metric"),
     "one_model.variants": ("members",),
     "over_index": ("attribute",),
     "precision": ("name",),
-    "quantiles": ("group", "share"),
     "selection": ("attribute", "group"),
     "sets": ("name",),
     "slices": ("text",),
@@ -245,9 +243,6 @@ def _audit(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
             for own in part:
                 numbers = {key: own[key] for key in ("members", "paired", "sparsity", "bits")}
                 _walk(rows, numbers, at._replace(variant=own["name"]), section, variants)
-        elif section == "scores":
-            kept = {key: part[key] for key in ("variants", "means", "quantiles")}
-            _walk(rows, kept, at, section, variants)
         else:
             _walk(rows, part, at, section, variants)
 
@@ -375,6 +370,23 @@ def _robustness(rows: _Collected, question: str, found: Iterable[Mapping[str, An
             scales.setdefault(at._replace(what=f"{part}.depends_on_scale"), []).append(value or 0.0)
     for at, values in scales.items():
         rows.add(at, "value", min(values) < 0 < max(values))
+
+
+def _scores(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Means and quantiles; a p-value has a value only."""
+    for row in found:
+        here = _told_apart(_row_address(question, row), row.get("facts", {}))._replace(
+            what=row["what"]
+        )
+        if row["what"] == "means.p_adjusted":
+            rows.add(here, "value", row["number"]["value"])
+        else:
+            _estimate(rows, here, row["number"])
+        for place, one in enumerate(row.get("models", ())):
+            rows.add(here._replace(what=f"members.{place}"), "value", one)
+        for key, value in row.get("spread", {}).items():
+            if row["what"] != "means.worse":  # whose spread is that of the change
+                rows.add(here._replace(what=f"{row['what']}_variance.{key}"), "value", value)
 
 
 def _nan(value: float | None) -> float:
@@ -524,7 +536,7 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 # Question whose numbers are rows of audit.json: how they are read.
 STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
     "boxes": _boxes, "fairness": _fairness, "impact": _impact, "labels": _labels,
-    "robustness": _robustness,
+    "robustness": _robustness, "scores": _scores,
 }  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,

@@ -9,15 +9,8 @@ import numpy as np
 from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.divergence import SliceSearch
-from scotoma.audit.document import VERSION, BiasSection, DivergenceSection, MeasuredDetectors
-from scotoma.audit.groups import (
-    ChangedScore,
-    ClassRates,
-    Gap,
-    MeasuredGap,
-    ScoredMeans,
-    ScoredSection,
-)
+from scotoma.audit.document import VERSION, BiasSection, DivergenceSection, MeasuredRows
+from scotoma.audit.groups import ChangedScore, ClassRates, Gap, MeasuredGap
 from scotoma.audit.robustness import RobustnessSection
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
@@ -156,7 +149,7 @@ def _classified(run: Run) -> dict[str, Any]:
 
 
 def classified(
-    bias: BiasSection, divergence: DivergenceSection, detectors: MeasuredDetectors | None
+    bias: BiasSection, divergence: DivergenceSection, detectors: MeasuredRows | None
 ) -> dict[str, Any]:
     """Put together what is measured where every example has a class of each model.
 
@@ -169,7 +162,7 @@ def classified(
         for name in type(part).model_fields
         if name in {"answers", *Audit.model_fields}
     }
-    boxes = detectors or MeasuredDetectors()
+    boxes = detectors or MeasuredRows()
     return measured | {
         "gaps": adjusted_gaps(bias.gaps),
         "rows": bias.rows | ({"boxes": boxes.rows} if detectors else {}),
@@ -183,16 +176,15 @@ def _scored(run: Run) -> dict[str, Any]:
     """What is measured where every example has a number of each model."""
     score = run.config.source.score
     assert score is not None
-    section = read_part(run.section("bias"), ScoredSection)
-    means = {name: getattr(section, name) for name in ScoredMeans.model_fields}
+    section = read_part(run.section("bias"), MeasuredRows)
     parts = ("accuracy", "divergence", "subgroups", "gaps", "gallery", "parity")
     return {part: {} for part in parts} | {
         "clarify": {"questions": (), "data": (), "variants": {}},
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
         "admission": section.admission,
         "answers": section.answers,
+        "rows": {"scores": section.rows},
         "scores": {
-            **means,
             "name": score.name,
             "unit": score.unit,
             "lower_is_better": score.lower_is_better,

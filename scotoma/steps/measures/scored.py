@@ -10,10 +10,11 @@ import polars as pl
 
 from scotoma.answers.digest import answers_digest
 from scotoma.answers.note import AdmissionNote
+from scotoma.audit.base import rows_at
 from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.numbers import Estimate, Variance
+from scotoma.numbers import Estimate, undefined
 from scotoma.numbers.inputs import first_difference
 from scotoma.predictions import ScoredExamples
 from scotoma.processes import progress
@@ -21,12 +22,11 @@ from scotoma.run import Run
 from scotoma.sources.contract import Score
 
 if TYPE_CHECKING:
-    from scotoma.comparison.means import MeanChange, ScoreTable
+    from scotoma.comparison.means import ScoreTable
 
 
 SHARES = (0.1, 0.5, 0.9)  # quantiles
 SHOWN = 20  # examples that audit.json describes
-NOTHING = Variance(np.nan, np.nan, np.nan, np.nan, np.nan)
 
 
 def is_scored(run: Run) -> bool:
@@ -72,61 +72,64 @@ def _read(run: Run, name: str, examples: AuditedExamples) -> ScoredExamples:
 
 
 def mean_sections(run: Run, examples: AuditedExamples) -> dict[str, Any]:
-    """Measure means and quantiles of every group, as `ScoredSection` has them."""
+    """Measure means and quantiles of every group, as `MeasuredRows` has them."""
     from scotoma.comparison.means import group_effects
     from scotoma.comparison.quantiles import quantile_change
 
     groups = examples.partition()
     lower = _score(run).lower_is_better
-    variants: dict[str, Any] = {}
-    means: dict[str, list[dict[str, Any]]] = {}
-    quantiles: dict[str, list[dict[str, Any]]] = {}
+    variants: list[dict[str, Any]] = []
+    means: list[dict[str, Any]] = []
+    quantiles: list[dict[str, Any]] = []
     for variant, table in score_pairs(run, examples, "measure groups"):
         effects = group_effects(table, groups.by_key)
-        everyone = effects[0].score
-        variants.setdefault("dense", _of_variant(everyone.before, table.before))
-        variants[variant.name] = _of_variant(everyone.after, table.after)
-        means[variant.name] = [
-            _row(one.group, one.score, one.p_adjusted, lower=lower) for one in effects
-        ]
-        quantiles[variant.name] = [
-            {
-                "group": key,
-                "share": share,
-                "dense": found.before,
-                "compressed": found.after,
-                "absolute": found.change,
-            }
-            for key, mask in zip(groups.keys, groups.masks, strict=True)
-            for share in SHARES
-            for found in (quantile_change(table, share, mask),)
-        ]
+        everyone, at = effects[0].score, {"variant": variant.name}
+        if not variants:
+            variants += _of_variant("dense", everyone.before, table.before)
+        variants += _of_variant(variant.name, everyone.after, table.after)
+        for one in effects:
+            of_group, mean = at | {"group": one.group}, one.score
+            spreads = {"absolute": mean.variance, "relative": mean.log_variance}
+            means += rows_at(
+                of_group,
+                {
+                    "dense": mean.before,
+                    "compressed": mean.after,
+                    "absolute": mean.change,
+                    "worse": mean.change if lower else mean.change.negated(),
+                    "relative": mean.worsening(lower_is_better=lower),
+                    "p_adjusted": _alone(one.p_adjusted, mean.change),
+                },
+                "means.",
+                spreads | {"worse": mean.variance},
+            )
+        for key, mask in zip(groups.keys, groups.masks, strict=True):
+            for share in SHARES:
+                found = quantile_change(table, share, mask)
+                both = {"dense": found.before, "compressed": found.after, "absolute": found.change}
+                quantiles += rows_at(
+                    at | {"group": key, "facts": {"share": share}}, both, "quantiles."
+                )
     notes: list[AdmissionNote] = []
     digests = {}
-    for one in run.config.resolved_variants:
-        scores = _read(run, one.name, examples)
+    for own in run.config.resolved_variants:
+        scores = _read(run, own.name, examples)
         notes += scores.admission
-        digests[one.name] = answers_digest(scores.example_ids, scores.predicted)
-    measured = {"variants": variants, "means": means, "quantiles": quantiles}
-    return measured | {"admission": notes, "answers": digests}
+        digests[own.name] = answers_digest(scores.example_ids, scores.predicted)
+    return {"rows": [*variants, *means, *quantiles], "admission": notes, "answers": digests}
 
 
-def _of_variant(mean: Estimate, scores: np.ndarray[Any, Any]) -> dict[str, Any]:
-    return {"mean": mean, "members": scores.mean(axis=0).tolist()}
+def _of_variant(
+    name: str, mean: Estimate, scores: np.ndarray[Any, Any]
+) -> Iterator[dict[str, Any]]:
+    for row in rows_at({"variant": name}, {"mean": mean}):
+        yield row | {"models": scores.mean(axis=0).tolist()}
 
 
-def _row(group: str, score: MeanChange, p: float, *, lower: bool) -> dict[str, Any]:
-    return {
-        "group": group,
-        "dense": score.before,
-        "compressed": score.after,
-        "absolute": score.change,
-        "worse": score.change if lower else score.change.negated(),
-        "relative": score.worsening(lower_is_better=lower),
-        "absolute_variance": score.variance or NOTHING,
-        "relative_variance": score.log_variance or NOTHING,
-        "p_adjusted": p,
-    }
+def _alone(p: float, change: Estimate) -> Estimate:
+    """A p-value, which has no interval."""
+    reason = change.reason or "a p-value has no interval"
+    return undefined(reason, value=p, n=change.n, members=change.members)
 
 
 def changed_scores(run: Run, examples: AuditedExamples) -> tuple[pl.DataFrame, dict[str, Any]]:
