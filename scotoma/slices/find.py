@@ -12,7 +12,8 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.processes.machine import cores
-from scotoma.slices.judging.choose import Judge, evidence_of
+from scotoma.slices.judging.choose import evidence_of
+from scotoma.slices.judging.evidence import Evidence
 from scotoma.slices.outcomes import prepare_outcome
 from scotoma.slices.report import Null, ProgressCallback, Slice, SliceReport
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
@@ -104,8 +105,7 @@ def find_slices(
         return len(replace(table, evidence=evidence.shuffled(shuffles)).visit()[0])
 
     null = Null.of(count, asked.permutations, progress)
-    compared = told["reference"] == "baseline"
-    view = View(encoded, prepared, evidence, names, asked.level, table.halves, compared)
+    view = View(encoded, evidence, names, asked.level, table.halves)
     facts = {
         "examples": total, "at_risk": int(prepared.rows.size), "members": prepared.model.members,
         "baseline_members": prepared.baseline.members if prepared.baseline else 0,
@@ -164,7 +164,7 @@ def _lattice(table: TableInMemory, hits: Hits, reported: set[str]) -> pl.DataFra
     )  # fmt: skip
 
 
-def _budget(encoded: Encoded, evidence: Judge, asked: SearchSettings, shared: bool) -> Budget:
+def _budget(encoded: Encoded, evidence: Evidence, asked: SearchSettings, shared: bool) -> Budget:
     """Choose sizes of a block that keep within the memory; one feature subset must fit."""
     rows = encoded.codes.shape[1]
     work = rows * subset_count(len(encoded.predicates), asked.max_cross)
@@ -172,7 +172,7 @@ def _budget(encoded: Encoded, evidence: Judge, asked: SearchSettings, shared: bo
     largest = int(np.prod(np.sort(encoded.sizes)[-asked.max_cross :].astype(object)))
     cells = min(largest, SPARSE * rows)
     key_bytes = KEY_BYTES + CLUSTER_BYTES * shared
-    needed = (cells * evidence.width * 8 + rows * key_bytes) / 2**30
+    needed = (cells * evidence.lane.width * 8 + rows * key_bytes) / 2**30
     if needed > asked.memory_gib:
         raise DataError(
             f"memory_gib must hold the candidates of one set of features, got {asked.memory_gib:g} "
@@ -181,7 +181,7 @@ def _budget(encoded: Encoded, evidence: Judge, asked: SearchSettings, shared: bo
     # Half for cells, half for keys; every thread has a block, and one more is made meanwhile.
     half = asked.memory_gib * 2**30 / 2 / (threads + (threads > 1))
     return Budget(
-        cells=max(1, min(CELLS, int(half / (evidence.width * 8)))),
+        cells=max(1, min(CELLS, int(half / (evidence.lane.width * 8)))),
         keys=max(1, min(KEYS, int(half / key_bytes))),
         threads=threads,
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
+from scotoma.numbers import Words
 from scotoma.numbers.inputs import Codes, Flags, Floats
 from scotoma.slices.judging.tally import Rows
 
@@ -40,9 +41,9 @@ class SliceMetric:
     labels: Literal["needed", "optional", "none"] = "none"
 
     @property
-    def counted(self) -> str:
-        """The examples that count, in words."""
-        return "examples" if self.risk == "all" else self.risk
+    def words(self) -> Words:
+        """What a rate of it is of, in words."""
+        return Words("event", "examples" if self.risk == "all" else self.risk, "the slice")
 
 
 SMALLEST, LARGEST = 1e-70, 1e70  # of outcomes: beyond, fourth powers leave double precision
@@ -101,8 +102,8 @@ class Outcome:
         paired: Member m of both derives from the same training run.
         binary: All outcomes are 0 or 1.
         clusters: Code of each row's cluster; None where every row is its own.
-        weights: Weight of each row in each bootstrap draw, shape (n, B), equal for rows of one
-            cluster; None without draws.
+        weights: How often each row counts, once and in each bootstrap draw, shape (n, B + 1), equal
+            for rows of one cluster; None without draws.
     """
 
     metric: SliceMetric
@@ -135,15 +136,12 @@ class Outcome:
         model, *baseline = populations
         return replace(self, model=model, baseline=baseline[0] if baseline else None)
 
-    def shuffled(self, rng: np.random.Generator, *, exchange: bool) -> Outcome:
-        """Shuffle so that no slice means anything; the outcomes of a cluster stay together."""
-        if self.baseline is None or not exchange:
-            return replace(
-                self.take(shuffle(self.rows.size, self.clusters, rng)), clusters=self.clusters
-            )
-        if self.model.members == self.baseline.members:
+    def shuffled(self, rng: np.random.Generator) -> Outcome:
+        """Exchange model and baseline so that no slice means anything, alike in a cluster."""
+        model, baseline = (own.members for own in self.populations)
+        if model == baseline:
             return self.exchanged(coins(self.rows.size, self.clusters, rng))
-        return self.dealt(rng.permutation(self.model.members + self.baseline.members))
+        return self.dealt(rng.permutation(model + baseline))
 
     def exchanged(self, swap: Flags) -> Outcome:
         """Exchange the two populations on some rows."""

@@ -13,10 +13,11 @@ import polars as pl
 
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Flags
+from scotoma.slices.judging.evidence import SliceEstimates
 from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.priority import Iteration
 from scotoma.slices.search.sweep import Hits, SliceFinding
-from scotoma.slices.view import Description, SliceEstimates
+from scotoma.slices.view import Description
 
 ProgressCallback = Callable[[int, int], None]
 

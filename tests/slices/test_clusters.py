@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scotoma.errors import DataError
 from scotoma.numbers import RateEvidence, Tally, Words
 from scotoma.numbers.clusters import cluster_sums
+from scotoma.slices.judging.evidence import estimate_difference
 from scotoma.slices.judging.tally import ClusterSums, ClusterVariance
 from scotoma.slices.outcomes import SLICE_METRICS, coins, prepare_outcome, shuffle
 from scotoma.slices.search.strategies import split
-from scotoma.slices.view import estimate_difference
 from tests.crossed import crossed_variance, ratio_influence
 from tests.slices.searching import find_slices, prepared
 
@@ -53,12 +53,13 @@ def mean(outcome, baseline, reference, paired, clusters=None):
 
 def over_clusters(evidence, inside):
     """The variance of a slice's effect over clusters."""
-    if evidence.clusters is None:
+    if evidence.by_cluster is None:
         return None
-    keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
-    pairs = ClusterSums.of(keys, evidence.clusters, evidence.over)
-    whole = evidence._each if evidence.lane.reference == "rest" else None
-    return ClusterVariance.of(pairs, 2, one, np.array([float(inside.sum())]), whole)
+    codes, values, every = evidence.by_cluster
+    pairs = ClusterSums.of(np.where(inside, 0, 1)[None], codes, values)
+    whole = every if evidence.lane.reference == "rest" else None
+    size = np.array([inside.sum(), (~inside).sum()])
+    return ClusterVariance.of(pairs, size, np.zeros(1, np.intp), whole)
 
 
 def variance_of(evidence, inside):

@@ -10,8 +10,8 @@ import pytest
 
 from scotoma.numbers import ChangeEvidence, Estimate, Tally, Words
 from scotoma.numbers.clusters import cluster_sums
+from scotoma.slices.judging.evidence import estimate_change
 from scotoma.slices.outcomes import SLICE_METRICS, prepare_outcome
-from scotoma.slices.view import estimate_change
 from tests.slices.searching import find_slices
 
 N = 200

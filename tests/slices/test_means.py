@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.auc import auc
+from scotoma.slices.judging.bootstrap import row_draws
 from scotoma.slices.judging.tally import narrow, tally_lanes
 from tests.crossed import crossed_variance
 from tests.slices.searching import Prepared, prepared
@@ -201,16 +201,17 @@ def ranked(seed, draws=40, members=2, baseline=False, sound=True):
         scores, baseline=other, labels=labels.astype(int), metric="auc", bootstrap=draws, seed=seed,
         paired=baseline,
     ).evidence  # fmt: skip
-    weights = poisson_weights(np.arange(400), draws, seed)
-    outcome = replace(ranks.outcome, weights=weights)
-    return bad, Prepared(replace(ranks, outcome=outcome, members=(drawn, drawn), sound=sound), 30)
+    assert np.array_equal(ranks.known.weights, row_draws(np.arange(400), draws, seed))
+    times = np.concatenate([np.ones((members, 1), int), drawn], axis=1)
+    lane = replace(ranks.lane, members=(times,) * len(ranks.lane.members), sound=sound)
+    return bad, Prepared(replace(ranks, lane=lane), 30)
 
 
 @pytest.mark.parametrize("baseline", [False, True])
 def test_auc_of_a_slice_is_compared_by_its_own_bootstrap(baseline):
     bad, ranks = ranked(0, baseline=baseline)
     judged, ranks = ranks.judge(bad.astype(int)[None], 2), ranks.evidence
-    own, other = ranks.outcome.populations[0].above, ranks.outcome.populations[-1].above
+    own, other = ranks.known.populations[0].above, ranks.known.populations[-1].above
 
     def difference(weights, drawn):
         total = 0.0
@@ -221,15 +222,15 @@ def test_auc_of_a_slice_is_compared_by_its_own_bootstrap(baseline):
                 order = np.argsort(scores[:, m], kind="stable")
                 for inside, part in ((bad, sign), (np.ones(400, bool), -1 if not baseline else 0)):
                     rows = order[inside[order]]
-                    args = scores[rows, m], ranks.outcome.labels[rows], np.zeros(rows.size, int)
+                    args = scores[rows, m], ranks.known.labels[rows], np.zeros(rows.size, int)
                     total += part * times * float(auc(*args, weights[rows][:, None])[0, 0])
         return total / len(drawn)
 
     ones = np.ones(400, int)
     effect = difference(ones, [1, 1])
     draws = [
-        difference(ranks.outcome.weights[:, b].astype(int), ranks.members[0][:, b])
-        for b in range(40)
+        difference(ranks.known.weights[:, b].astype(int), ranks.lane.members[0][:, b])
+        for b in range(1, 41)
     ]
     assert judged.effect[1] == pytest.approx(effect)
     shown = ranks.effect(bad, 0.95)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from scotoma.numbers import COMPRESSED, DENSE, Units
-from scotoma.slices.beam.description import Moments
+from scotoma.slices.judging.means import Centre, MeanLane, events_of, faces
+from scotoma.slices.outcomes import SLICE_METRICS, prepare_outcome
 
 N = 300
 
@@ -32,25 +33,31 @@ def test_sums_have_the_variance_of_their_rows(members, paired, score):
         return new, units.mean(before, rows, axis=DENSE, flip=flip)
 
     (new, old), (new_out, old_out) = numbers(inside), numbers(~inside)
-    both = [after - before] if paired else [after, before]
-    alone = Moments(members[:1], 880.0 if score else 0.0)
-    change = Moments(tuple(own.shape[1] for own in both), 9.5 if score else 0.0)
+    outcome = prepare_outcome(SLICE_METRICS["mean"], after, before, None, N, paired=paired)
+    model, _, change = faces(outcome)
+    widths = [members[:1], members[:1] if paired else members]
     cases = [
-        (alone, [after], False, new, new - new_out),
-        (change, both, False, new - old, (new - old) - (new_out - old_out)),
-        (change, both, not score, new.since(old), None),
+        (model, widths[0], False, new, new - new_out),
+        (change, widths[1], False, new - old, (new - old) - (new_out - old_out)),
+        (change, widths[1], not score, new.since(old), None),
     ]
-    for moments, populations, flips, number, beyond in cases:
-        lanes = moments.of(populations)
-        assert lanes.shape == (N, moments.lanes)
-        here, there = lanes[inside].sum(0), lanes[~inside].sum(0)
-        assert moments.mean(here) == pytest.approx(number.value)
-        close(moments.variance(here, flips=flips), number.variance)
+    for own, each, flips, number, beyond in cases:
+        several = tuple(k for k in each if k > 1)
+        centre = Centre.of(own) if score else Centre(0.0, False, (0.0,) * len(several))
+        lane = MeanLane("both", "rest", several, centre)
+        (_, lanes) = lane.adds(own)[1]
+        here, there = (
+            (np.array([rows.sum()]), lanes[rows].sum(0)[None]) for rows in (inside, ~inside)
+        )
+        value, variance = lane.number(here, flips=flips)
+        assert value == pytest.approx(number.value)
+        close(variance, number.variance)
         if beyond is not None:
-            assert moments.mean(here) - moments.mean(there) == pytest.approx(beyond.value)
-            close(moments.variance(here, there), beyond.variance)
-    if not score:
-        assert alone.events(alone.of([after])[inside].sum(0)) == pytest.approx(new.events)
+            value, variance = lane.number(here, there)
+            assert value == pytest.approx(beyond.value)
+            close(variance, beyond.variance)
+        if not score and own is model:
+            assert events_of(here) == pytest.approx(new.events)
 
 
 def close(ours, known):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.slices.hashing import poisson_weights
-from scotoma.slices.judging.bootstrap import BootstrapLane
+from scotoma.slices.judging.bootstrap import BootstrapLane, row_draws
 from scotoma.slices.judging.tally import Cells
 from scotoma.slices.outcomes import SLICE_METRICS, Scored, prepare_outcome
 from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
@@ -338,8 +338,10 @@ def test_sums_of_replicates_are_exact_whatever_their_type(B):
         keys = rng.integers(0, 3, rows)[None]
         outcome = prepare_outcome(SLICE_METRICS["mean"], above, None, None, rows)
         ratio = Scored(above[:, None].astype(float), below[:, None].astype(float))
-        lane = BootstrapLane("higher", (np.ones((1, B), int),))
-        parts = lane.adds(replace(outcome.having([ratio]), weights=weights))
+        lane = BootstrapLane("higher", (np.ones((1, B + 1), int),))
+        parts = lane.adds(
+            replace(outcome.having([ratio]), weights=row_draws(np.arange(rows), B, 1))
+        )
         _, u, v = (Cells(keys, 3).add(*part) for part in parts)
         w = np.concatenate([np.ones((rows, 1), int), weights], axis=1).astype(int)
         for cell, draw in product(range(3), range(B + 1)):

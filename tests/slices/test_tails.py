@@ -8,8 +8,7 @@ from scipy import stats
 
 from scotoma.numbers import benjamini_hochberg, holm
 from scotoma.numbers.multiplicity import adjust
-from scotoma.slices.judging.choose import newcombe
-from scotoma.slices.judging.evidence import hypergeometric_tail, sign_tail
+from scotoma.slices.judging.rates import hypergeometric_tail, newcombe, sign_tail
 from tests.slices.searching import prepared
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.slices.beam.description import Describe, Moments, SumsView
-from scotoma.slices.beam.part import Query
+from scotoma.slices.beam.description import SumsView
+from scotoma.slices.beam.part import Query, add_up_description
 from scotoma.slices.beam.pipeline import (
     PURPOSE,
     Files,
@@ -28,8 +29,8 @@ from scotoma.slices.beam.pipeline import (
     overview_of,
     sample_of,
 )
-from scotoma.slices.judging.bootstrap import member_draws
 from scotoma.slices.judging.choose import choose_lane
+from scotoma.slices.judging.means import Centre, MeanLane
 from scotoma.slices.outcomes import SLICE_METRICS
 from scotoma.slices.report import Null, ProgressCallback, Slice, SliceReport
 from scotoma.slices.search.lattice import candidates
@@ -88,8 +89,7 @@ def search_parquet(
     members = tuple(len(own) for own in (question.outcome, question.baseline) if own)
     lane = choose_lane(
         asked, asked.measured, members, binary=overview.binary, clustered=False,
-        centre=lambda: overview.centre,
-        drawn=lambda: member_draws(members, asked.bootstrap, asked.seed, paired=asked.paired),
+        centre=lambda: overview.centres[-1],
     )  # fmt: skip
     query = Query(question, codings, lane, integer_ids, overview.middle)
     sample, pool = sample_of(files, query, overview.examples)
@@ -110,9 +110,11 @@ def search_parquet(
         findings, hits = table.search()
         null = Null.of(count, asked.permutations, progress)
         slices = tuple(findings[: asked.limit])
-        describe = Describe(query, slices, _scores(question, overview))
+        scores = _scores(question, overview)
+        describe = partial(add_up_description, query=query, slices=slices, scores=scores)
         sums = table.gather(describe)
-    view = SumsView(encoded, asked.measured, overview.binary, against, asked.level, describe, sums)
+    places = {one.key: place for place, one in enumerate(slices)}
+    view = SumsView(encoded, query, overview.binary, scores, places, sums)
     facts = {
         "examples": overview.examples, "at_risk": overview.at_risk,
         "members": len(question.outcome), "baseline_members": len(question.baseline),
@@ -175,15 +177,16 @@ def _absolute(pattern: str) -> str:
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
-def _scores(question: SlicesQuestion, overview: Overview) -> tuple[Moments, ...]:
+def _scores(question: SlicesQuestion, overview: Overview) -> tuple[MeanLane, ...]:
     """Choose what slices are described by; rates are not centred, so that sums are exact."""
-    k, other = len(question.outcome), len(question.baseline)
-    rate = overview.binary or question.settings.measured.kind == "rate"
-    mean, centre = (0.0, 0.0) if rate else (overview.mean, overview.centre.mean)
-    if not other:
-        return (Moments((k,), mean),)
-    change = Moments((k,) if question.settings.paired else (k, other), centre)
-    return Moments((k,), mean), Moments((other,), mean - centre), change
+    asked, k, other = question.settings, len(question.outcome), len(question.baseline)
+    widths = [(k,), (other,), (k,) if asked.paired else (k, other)]
+    scores = []
+    for own, centre in zip(widths, overview.centres, strict=False):
+        if overview.binary or asked.measured.kind == "rate":
+            centre = Centre(0.0, False, (0.0,) * len(centre.members))
+        scores.append(MeanLane(asked.side, "rest", tuple(k for k in own if k > 1), centre))
+    return tuple(scores)
 
 
 @contextmanager

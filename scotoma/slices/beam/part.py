@@ -10,19 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.answers.values import convert
+from scotoma.answers.values import as_numbers, convert
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.printable import printable
-from scotoma.slices.hashing import hash_ids, poisson_weights
+from scotoma.slices.hashing import hash_ids
 from scotoma.slices.judging import tally
-from scotoma.slices.judging.bootstrap import BootstrapLane
-from scotoma.slices.judging.evidence import Evidence, Lane
-from scotoma.slices.judging.tally import Cells, Tallied
+from scotoma.slices.judging.bootstrap import BootstrapLane, row_draws
+from scotoma.slices.judging.evidence import Lane
+from scotoma.slices.judging.means import MeanLane, faces
+from scotoma.slices.judging.tally import Cells, Part
 from scotoma.slices.outcomes import Outcome, prepare_outcome
 from scotoma.slices.search.lattice import Subset, blocks, feature_subsets
 from scotoma.slices.search.predicates import Coding, Encoded
-from scotoma.slices.search.sweep import Key, unexplained
+from scotoma.slices.search.strategies import Proposals
+from scotoma.slices.search.sweep import Key, SliceFinding, flag_rows, unexplained
 from scotoma.slices.table import SlicesQuestion, Values
 
 
@@ -78,11 +80,8 @@ def _texts(column: pl.Series) -> Values:
 
 
 def _numbers(column: pl.Series) -> Values:
-    values = column
-    if values.dtype == pl.String:
-        low = values.str.to_lowercase()
-        values = (low == "true") if low.is_in(["true", "false"]).all() else values
-    numbers = values.cast(pl.Float64, strict=False)
+    text = column.dtype == pl.String
+    numbers = as_numbers(column, truths=True) if text else column.cast(pl.Float64, strict=False)
     if numbers.null_count():
         raise _empty(column)
     return numbers.to_numpy()
@@ -107,12 +106,21 @@ class Sums:
     cell: npt.NDArray[np.int64]
     lanes: Floats
 
-    def split(self, lane: Lane) -> tally.Sums:
-        """Give the sums that a lane judges."""
-        parts = np.split(self.lanes, np.cumsum(lane.widths)[:-1], axis=1)
-        return tuple(
-            own[:, 0] if width == 1 else own for own, width in zip(parts, lane.widths, strict=True)
-        )
+
+def split_sums(lanes: Floats, *of: Lane) -> list[tally.Sums]:
+    """Give the sums that each of some lanes judges, of lanes that stand side by side.
+
+    >>> from scotoma.slices.judging.rates import RateLane
+    >>> split_sums(np.array([[5.0, 2.0]]), RateLane("higher"))
+    [(array([5]), array([2]))]
+    """
+    first, split = 0, list[tally.Sums]()
+    for lane in of:
+        parts = np.split(lanes[:, first:], np.cumsum(lane.widths), axis=1)
+        first += sum(lane.widths)
+        pairs = zip(parts, lane.widths, strict=False)
+        split.append(tuple(own[:, 0].astype(np.intp) if w == 1 else own for own, w in pairs))
+    return split
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,12 +205,14 @@ class PartRows:
     Attributes:
         encoded: Their predicates.
         ids: Ids of the examples.
-        evidence: Their outcome, and the test whose sums are needed.
+        outcome: Their outcome.
+        parts: What each row adds to the sums of the lane.
     """
 
     encoded: Encoded
     ids: Values
-    evidence: Evidence
+    outcome: Outcome
+    parts: list[Part]
 
     @classmethod
     def of(
@@ -222,37 +232,93 @@ class PartRows:
             return None
         outcome, ids = outcome.take(rows), ids[rows]
         if isinstance(query.lane, BootstrapLane):
-            weights = poisson_weights(ids, query.lane.draws, query.question.settings.seed)
+            weights = row_draws(ids, query.lane.draws, query.question.settings.seed)
             outcome = replace(outcome, weights=weights)
-        return cls(encoded.take(rows), ids, Evidence(query.lane, outcome, None))
+        return cls(encoded.take(rows), ids, outcome, query.lane.adds(outcome))
 
-    def sums(self, cells: Tallied) -> Floats:
-        """Sum what the lane asks for in every cell, shape (cells, W), the first the rows."""
-        sums = [cells.add(*part) for part in self.evidence.parts]
-        return np.column_stack(sums).astype(np.float64)
+    def inside(self, keys: Iterable[Key]) -> Flags:
+        """Flag the rows that lie in each slice, shape (M, N)."""
+        flags = [flag_rows(self.encoded, key) for key in keys]
+        return np.array(flags, np.bool_).reshape(len(flags), self.ids.size)
+
+
+def _summed(cells: Cells, parts: Iterable[Part]) -> Floats:
+    """Sum what rows add in every cell, shape (cells, W), the first the rows."""
+    return np.column_stack([cells.add(*part) for part in parts]).astype(np.float64)
 
 
 def add_up(
     table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
 ) -> Iterator[tuple[int, Sums]]:
-    """Sum over one part of the table for every feature set."""
+    """Sum over one part of the table for every feature set, and for number 0 over all rows."""
     part = PartRows.of(table, query, without)
     if part is None:
         return
-    yield (
-        0,
-        Sums(np.zeros(1, np.int64), part.sums(Cells(np.zeros((1, part.ids.size), np.int32), 1))),
-    )
+    whole = _summed(Cells(np.zeros((1, part.ids.size), np.int32), 1), part.parts)
+    yield 0, Sums(np.zeros(1, np.int64), whole)
     number, features = 0, len(query.codings)
     for cross in range(1, min(query.question.settings.max_cross, features) + 1):
         for block in blocks(part.encoded, feature_subsets(features, cross)):
-            lanes = part.sums(block)
+            lanes = _summed(block, part.parts)
             occupied = np.flatnonzero(lanes[:, 0])
             subset, cell = block.locate(occupied)
             ends = np.searchsorted(subset, np.arange(len(block.subsets) + 1)).tolist()
             for first, last in pairwise(ends):
                 number += 1
                 yield number, Sums(cell[first:last], lanes[occupied[first:last]])
+
+
+OVERLAPS = 2  # number of the sums that say which proposals share rows
+
+
+def add_up_proposals(
+    table: pl.DataFrame, query: Query, proposals: Proposals
+) -> Iterator[tuple[int, Sums]]:
+    """Sum over one part of the table what tests the proposals of both halves on the other one.
+
+    A row counts for the first proposal that holds it; the last cell has the rows in none.
+    """
+    for half, keys in enumerate(proposals):
+        part = PartRows.of(table, replace(query, half=1 - half))
+        if part is not None:
+            none = np.ones((1, part.ids.size), np.bool_)
+            first = np.concatenate([part.inside(keys), none]).argmax(0)[None]
+            lanes = _summed(Cells(first, len(keys) + 1), part.parts)
+            yield half, Sums(np.arange(len(keys) + 1), lanes)
+    everyone = PartRows.of(table, query)
+    if everyone is not None:
+        inside = everyone.inside(chain(*proposals))
+        masks = (inside * (1 << np.arange(len(inside)))[:, None]).sum(0)
+        mask, rows = np.unique(masks, return_counts=True)
+        yield OVERLAPS, Sums(mask, rows[:, None].astype(np.float64))
+
+
+SIZES, MEASURED = 0, 1  # numbers of the sums that describe slices
+CELLS = 4  # of a slice: measured inside and outside, and its other rows that count
+
+
+def add_up_description(
+    table: pl.DataFrame,
+    query: Query,
+    slices: tuple[SliceFinding, ...],
+    scores: tuple[MeanLane, ...],
+) -> Iterator[tuple[int, Sums]]:
+    """Sum over one part of the table what describes some slices: sizes, then outcomes."""
+    encoded = query.encode(table)
+    sizes = [table.height, *(np.count_nonzero(flag_rows(encoded, one.key)) for one in slices)]
+    yield SIZES, Sums(np.arange(len(sizes)), np.array(sizes, np.float64)[:, None])
+    part = PartRows.of(table, query)
+    if part is None:
+        return
+    last = CELLS * len(slices)
+    keys = np.full((1 + len(slices), part.ids.size), last, np.int32)
+    for place, one in enumerate(slices):
+        measured = query.in_half(part.ids, one.half) & ~part.inside(one.earlier).any(0)
+        (inside,) = part.inside([one.key])
+        keys[place] = CELLS * place + 2 * ~measured + ~inside
+    described = zip(scores, faces(part.outcome), strict=True)
+    parts = [*part.parts, *chain.from_iterable(lane.adds(face) for lane, face in described)]
+    yield MEASURED, Sums(np.arange(last + 1), _summed(Cells(keys, last + 1), parts))
 
 
 def merge(parts: Iterable[Sums]) -> Sums:

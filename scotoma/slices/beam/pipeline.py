@@ -24,20 +24,22 @@ from scotoma.extras import needs
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.printable import printable
 from scotoma.slices.beam.part import (
-    PartRows,
+    OVERLAPS,
     Query,
     Sums,
     add_up,
+    add_up_proposals,
     ids_of_part,
     merge,
     read_outcome,
+    split_sums,
 )
 from scotoma.slices.hashing import hash_ids
 from scotoma.slices.judging.evidence import Lane
-from scotoma.slices.judging.means import Centre, counts_nonevents, psi_of, several
-from scotoma.slices.judging.tally import Cells
+from scotoma.slices.judging.means import Centre, counts_nonevents, faces, psi_of
 from scotoma.slices.outcomes import Outcome, none_at_risk
-from scotoma.slices.search.predicates import Coding, Encoded, codings
+from scotoma.slices.search.lattice import Subset
+from scotoma.slices.search.predicates import Coding, codings
 from scotoma.slices.search.strategies import (
     HalfTests,
     Proposals,
@@ -46,7 +48,7 @@ from scotoma.slices.search.strategies import (
     half_size,
     p_of_slice,
 )
-from scotoma.slices.search.sweep import Hits, Key, flag_rows, join_hits
+from scotoma.slices.search.sweep import Hits, Key, join_hits
 from scotoma.slices.settings import SearchSettings
 from scotoma.slices.table import SlicesQuestion
 from scotoma.storage.credentials import masked
@@ -139,38 +141,34 @@ class Overview:
         examples: Rows of the table.
         at_risk: Rows that count for the metric.
         binary: Whether all outcomes are 0 or 1.
-        mean: Mean outcome of the model at hand.
-        centre: The values that means are centred on.
+        centres: The values that means are centred on, of each of `faces`.
         middle: The largest hash of an id in the first half of the examples; -1 without halves.
     """
 
     examples: int
     at_risk: int
     binary: bool
-    mean: float
-    centre: Centre
+    centres: tuple[Centre, ...]
     middle: int
 
 
 def overview_of(files: Files, question: SlicesQuestion, *, integer_ids: bool) -> Overview:
     """Look through the outcomes of all files, one after the other."""
     asked, name = question.settings, str(question.identifier)
-    examples = rows = 0
-    binary, largest, model, total = True, 0.0, 0.0, 0.0
-    members: Floats | float = 0.0
+    examples, rows, binary, largest = 0, 0, True, 0.0
+    totals: list[Floats | float] = [0.0] * (3 if question.baseline else 1)
     hashes = [np.empty(0, np.uint64)]
     for table in files.tables(question.asked_of_rows):
         examples += table.height
         outcome = read_outcome(table, question) if table.height else None
         if outcome is None:
             continue
-        psi = psi_of(outcome)
-        binary = binary and outcome.binary
-        rows += outcome.rows.size
-        largest = max(largest, float(np.abs(psi).max()))
-        model += float(outcome.model.above.mean(1).sum())
-        total += float(psi.sum())
-        members = members + np.array([own.mean(1).sum() for own in several(outcome)])
+        binary, n = binary and outcome.binary, outcome.rows.size
+        rows += n
+        largest = max(largest, float(np.abs(psi_of(outcome)).max()))
+        for place, face in enumerate(faces(outcome)):
+            centre = Centre.of(face)
+            totals[place] = totals[place] + n * np.array([centre.mean, *centre.members])
         if asked.confirms:
             ids = ids_of_part(table[name], integer_ids)
             hashes.append(hash_ids(ids[outcome.rows], asked.seed))
@@ -183,10 +181,11 @@ def overview_of(files: Files, question: SlicesQuestion, *, integer_ids: bool) ->
             f"example ids must be unique over all files, got {repeated:,} that repeat: give every "
             "row an id of its own"
         )
-    inverted = counts_nonevents(total / rows, largest, bool(question.baseline))
-    centre = Centre(total / rows, inverted, tuple((np.asarray(members) / rows).tolist()))
+    means = [(np.asarray(total) / rows).tolist() for total in totals]
+    inverted = counts_nonevents(means[-1][0], largest, bool(question.baseline))
+    centres = tuple(Centre(mean, inverted, tuple(members)) for mean, *members in means)
     middle = int(drawn[-(-drawn.size // 2) - 1]) if drawn.size else -1
-    return Overview(examples, rows, binary, model / rows, centre, middle)
+    return Overview(examples, rows, binary, centres, middle)
 
 
 def ids_are_integers(files: Files, identifier: str) -> bool:
@@ -238,30 +237,32 @@ class TableOnBeam(SearchedTable):
                 _judge, beam.pvalue.AsIter(whole), query.lane, least, self.asked.alpha
             )
 
-        lines = self._run(partial(add_up, query=query, without=without), judge)
-        lines.sort(key=lambda line: int(line["number"]))
-        return join_hits([_hits(line, query) for line in lines])
+        judged = self.gather(partial(add_up, query=query, without=without), judge)
+        return join_hits(
+            [_hits(query.subsets[number], judged[number]) for number in sorted(judged)]
+        )
 
     def test_halves(self, proposals: Proposals) -> HalfTests:
         """Test the proposals of each half on the other one."""
         sums: dict[int, Sums] = {}
         if any(proposals):
             sums = self.gather(partial(add_up_proposals, query=self.query, proposals=proposals))
-        return tests_of_sums(sums, proposals, self.query.lane)
+        first, second = (
+            _conditional(sums[half].lanes, self.query.lane) if half in sums else []
+            for half in (0, 1)
+        )
+        keys = [*proposals[0], *proposals[1]]
+        overlaps = sums.get(OVERLAPS, Sums(np.empty(0, np.int64), np.empty((0, 1))))
 
-    def gather(self, add: AddUp) -> dict[int, Sums]:
-        """Add up what all parts of the table yield; a picklable function."""
+        def inside(key: Key) -> Flags:
+            return (overlaps.cell >> keys.index(key) & 1).astype(np.bool_)
 
-        def write(sums: Any) -> Any:
-            return sums | "as text" >> needs("apache_beam", "beam", PURPOSE).Map(_line)
+        return HalfTests((first, second), inside, overlaps.lanes[:, 0])
 
-        return {
-            line["number"]: Sums(np.array(line["cell"], np.int64), np.array(line["lanes"]))
-            for line in self._run(add, write)
-        }
-
-    def _run(self, add: AddUp, finish: Callable[[Any], Any]) -> list[dict[str, Any]]:
-        """Run one pipeline and read the lines that it writes, in any order."""
+    def gather(
+        self, add: AddUp, finish: Callable[[Any], Any] = lambda sums: sums
+    ) -> dict[int, Sums]:
+        """Add up what all parts of the table yield, and do the rest there; picklable functions."""
         beam = needs("apache_beam", "beam", PURPOSE)
         read = beam.io.ReadFromParquetBatched(self.pattern, columns=self.query.reads)
         out = f"{self.folder}/{uuid4().hex}"
@@ -273,7 +274,8 @@ class TableOnBeam(SearchedTable):
                     | "count each" >> beam.FlatMap(_from_arrow, add)
                     | "add up" >> beam.CombinePerKey(merge)
                 )
-                _ = finish(sums) | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
+                lines = finish(sums) | "as text" >> beam.Map(_line)
+                _ = lines | "write" >> beam.io.WriteToText(out, file_name_suffix=".jsonl")
         except ScotomaError:
             raise
         except (OSError, RuntimeError, ValueError) as error:  # what runners raise
@@ -281,7 +283,7 @@ class TableOnBeam(SearchedTable):
             raise ScotomaError(
                 f"the runner of Beam failed ({first}): check its options and repeat"
             ) from error
-        return _read(out)
+        return dict(_read(out))
 
 
 def _from_arrow(table: Any, add: AddUp) -> Iterator[tuple[int, Sums]]:
@@ -294,111 +296,59 @@ def _is_whole(numbered: tuple[int, Sums]) -> bool:
 
 def _judge(
     numbered: tuple[int, Sums], whole: Iterable[Sums], lane: Lane, least: int, keep: float
-) -> Iterator[str]:
-    """Write the significant slices of a feature set as a line of JSON."""
+) -> Iterator[tuple[int, Sums]]:
+    """Give cell, size, effect and p of the significant slices of a feature set.
+
+    Cell -1 has the number of cells that hold rows, and of those tested.
+    """
     number, sums = numbered
     if number == 0:
         return
-    judged = lane.judge(sums.split(lane), next(iter(whole)).split(lane), least, keep)
+    own, every = (split_sums(one.lanes, lane)[0] for one in (sums, next(iter(whole))))
+    judged = lane.judge(own, every, least, keep)
     kept = judged.p <= keep
     place = judged.cell[kept]
-    yield json.dumps(
-        {
-            "number": number,
-            "cell": sums.cell[place].tolist(),
-            "size": judged.size[place].tolist(),
-            "effect": judged.effect[kept].tolist(),
-            "p": judged.p[kept].tolist(),
-            "nonempty": sums.cell.size,
-            "tested": judged.p.size,
-        }
+    found = np.stack([judged.size[place], judged.effect[kept], judged.p[kept]], axis=1)
+    counts = [[sums.cell.size, judged.p.size, 0.0]]
+    yield number, Sums(np.append(-1, sums.cell[place]), np.concatenate([counts, found]))
+
+
+def _hits(subset: Subset, judged: Sums) -> Hits:
+    (nonempty, tested, _), (size, effect, p) = judged.lanes[0], judged.lanes[1:].T
+    place, cell = np.zeros(size.size, np.int64), judged.cell[1:]
+    return Hits(
+        (subset,), place, cell, size.astype(np.int64), effect, p, int(nonempty), int(tested)
     )
 
 
 def _line(numbered: tuple[int, Sums]) -> str:
     number, sums = numbered
-    return json.dumps({"number": number, "cell": sums.cell.tolist(), "lanes": sums.lanes.tolist()})
+    return json.dumps([number, sums.cell.tolist(), sums.lanes.tolist()])
 
 
-def _hits(line: dict[str, Any], query: Query) -> Hits:
-    return Hits(
-        (query.subsets[line["number"]],),
-        np.zeros(len(line["p"]), np.int64),
-        np.array(line["cell"], np.int64),
-        np.array(line["size"], np.int64),
-        np.array(line["effect"], np.float64),
-        np.array(line["p"], np.float64),
-        line["nonempty"],
-        line["tested"],
-    )
-
-
-def _read(out: str) -> list[dict[str, Any]]:
+def _read(out: str) -> Iterator[tuple[int, Sums]]:
     """Read the lines of all files below a prefix, and remove the files."""
-    systems, lines = file_systems(), list[dict[str, Any]]()
+    systems = file_systems()
     paths = [file.path for file in systems.match([f"{out}-*.jsonl"])[0].metadata_list]
     for path in paths:
         with systems.open(path) as opened:
-            lines += [json.loads(line) for line in opened.read().splitlines()]
+            for line in opened.read().splitlines():
+                number, cell, lanes = json.loads(line)
+                yield number, Sums(np.array(cell, np.int64), np.array(lanes, np.float64))
     systems.delete(paths)
-    return lines
 
 
-OVERLAPS = 2  # number of the sums that say which slices share rows
+def _conditional(first: Floats, lane: Lane) -> PValues:
+    """Give p-value and size of slices among the rows in none before each.
 
-
-def add_up_proposals(
-    table: pl.DataFrame, query: Query, proposals: Proposals
-) -> Iterator[tuple[int, Sums]]:
-    """Add up over one part of a table what tests the proposals of both halves."""
-    for half, keys in enumerate(proposals):
-        part = PartRows.of(table, replace(query, half=1 - half))
-        if part is None:
-            continue
-        inside = _inside(part.encoded, keys)
-        none = np.ones((1, part.ids.size), np.bool_)
-        first = np.concatenate([inside, none]).argmax(0)[None]
-        lanes = part.sums(Cells(first, len(keys) + 1))
-        occupied = np.flatnonzero(lanes[:, 0])
-        yield half, Sums(occupied, lanes[occupied])
-    everyone = PartRows.of(table, query)
-    if everyone is not None:
-        inside = _inside(everyone.encoded, (*proposals[0], *proposals[1]))
-        masks = (inside * (1 << np.arange(len(inside)))[:, None]).sum(0)
-        mask, rows = np.unique(masks, return_counts=True)
-        yield OVERLAPS, Sums(mask, rows[:, None].astype(np.float64))
-
-
-def tests_of_sums(sums: dict[int, Sums], proposals: Proposals, lane: Lane) -> HalfTests:
-    """Test the proposals of each half on the other one."""
-    first, second = (
-        _conditional(sums[half], len(keys), lane) if keys and half in sums else []
-        for half, keys in enumerate(proposals)
-    )
-    keys = [*proposals[0], *proposals[1]]
-    overlaps = sums.get(OVERLAPS, Sums(np.empty(0, np.int64), np.empty((0, 1))))
-
-    def inside(key: Key) -> Flags:
-        return (overlaps.cell >> keys.index(key) & 1).astype(np.bool_)
-
-    return HalfTests((first, second), inside, overlaps.lanes[:, 0])
-
-
-def _inside(encoded: Encoded, keys: tuple[Key, ...]) -> Flags:
-    """Flag the rows that lie in each slice, shape (M, N)."""
-    rows = encoded.codes.shape[1]
-    return np.array([flag_rows(encoded, key) for key in keys], np.bool_).reshape(len(keys), rows)
-
-
-def _conditional(first: Sums, count: int, lane: Lane) -> PValues:
-    """Give p-value and size of each of some slices among the rows in none before it."""
-    remaining: Floats = first.lanes.sum(0)
+    Args:
+        first: Sums of the rows of which each slice is the first; in the end, of those in none.
+        lane: Their test.
+    """
     results: PValues = []
-    for place in range(count):
-        inside = first.lanes[first.cell == place].sum(0)
-        both = Sums(np.arange(2), np.stack([remaining - inside, inside]))
-        whole = Sums(np.zeros(1, np.int64), remaining[None])
-        judged = lane.judge(both.split(lane), whole.split(lane), 1, 1.0)
+    for place, inside in enumerate(first[:-1]):
+        whole = first[place:].sum(0)
+        both, every = np.stack([whole - inside, inside]), whole[None]
+        judged = lane.judge(split_sums(both, lane)[0], split_sums(every, lane)[0], 1, 1.0)
         results.append((p_of_slice(judged), int(inside[0])))
-        remaining = remaining - inside
     return results

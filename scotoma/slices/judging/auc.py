@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from scotoma.errors import DataError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Flags, Floats, Ints
-from scotoma.slices.judging.bootstrap import member_draws, replicate_spread, student_p
-from scotoma.slices.judging.evidence import Direction, JudgedCells, on_side
-from scotoma.slices.judging.tally import Keys, Rows, Tallied
-from scotoma.slices.outcomes import Outcome, Scored
+from scotoma.slices.judging.bootstrap import bootstrap_p, replicate_spread
+from scotoma.slices.judging.evidence import (
+    CellRows,
+    Direction,
+    Evidence,
+    JudgedCells,
+    Lane,
+    on_side,
+)
+from scotoma.slices.judging.tally import Part, Rows, Sums
+from scotoma.slices.outcomes import Outcome
 
 FEWEST = 10  # positives and negatives that a slice must hold
 TOGETHER = 24  # draws ranked at once: their sums stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class AucLane(Lane):
     """The AUC of a slice against that of the whole, or against a baseline's on the same slice.
 
     The variance is that of the bootstrap draws, examples by Poisson weights and members, where
@@ -33,167 +38,140 @@ class Ranks:
     Cost: rows x feature subsets x members, some 200 ns each, and as much again for every ten draws
     of the cells that could be significant: on 3,918 rows of 14 features about half a second.
 
+    Its sums count the rows and the positives of a slice; scores are places.
+
     Attributes:
-        outcome: Places of the scores, labels and weights.
-        members: Times each member of each population is drawn in each draw, shape (K, B).
         direction: Which side counts.
+        members: Times each member of each population is drawn, as it is and in each draw, shape
+            (K, B + 1).
         sound: False for the published test, which knows no lower bound on the variance.
 
     References:
         Hanley and McNeil (1982), Radiology 143:29-36; Liu et al. 2022, section 3.
     """
 
-    outcome: Outcome
-    members: tuple[Ints, ...]
     direction: Direction
+    members: tuple[Ints, ...]
     sound: bool = True
 
-    exact = False
-
-    @classmethod
-    def of(cls, outcome: Outcome, direction: Direction, seed: int, *, sound: bool) -> Ranks:
-        """Rank the scores of an outcome that has weights."""
-        labels, weights = outcome.labels, outcome.weights
-        if labels is None or weights is None or labels.all() or not labels.any():
-            raise DataError(
-                "metric 'auc' needs positives and negatives, got labels of one class only: pass "
-                "labels in which both occur"
-            )
-        ranked = outcome.having([Scored(places(own.above)) for own in outcome.populations])
-        members = tuple(own.members for own in outcome.populations)
-        drawn = member_draws(members, weights.shape[1], seed, paired=outcome.paired)
-        return cls(ranked, drawn, direction, sound)
+    additive = False
+    widths = (1, 1)
 
     @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.outcome.rows.size
+    def exchanges(self) -> bool:
+        """Against a baseline the two populations are exchanged."""
+        return len(self.members) > 1
+
+    @property
+    def draws(self) -> int:
+        """Bootstrap draws B."""
+        return int(self.members[0].shape[1]) - 1
 
     @property
     def width(self) -> int:
         """Numbers of 8 bytes that a cell needs."""
-        return 2 * (self._draws + 1)
+        return 2 * (self.draws + 1)
 
-    def judge(self, cells: Tallied, least: int, keep: float) -> JudgedCells:
+    def adds(self, outcome: Outcome) -> list[Part]:
+        """Count rows, and positives."""
+        assert outcome.labels is not None
+        return [(None, None), (np.flatnonzero(outcome.labels), None)]
+
+    def total(self, evidence: Evidence) -> Sums:
+        """Count the rows and the positives, and compute AUC of all rows, itself and in draws."""
+        rows = CellRows(np.zeros((1, evidence.rows), np.intp), evidence)
+        draws = 0 if self.exchanges else self.draws
+        return *super().total(evidence), self._mean_auc(0, rows, *CELL_0, draws)[0]
+
+    def judge(
+        self, sums: Sums, whole: Sums, least: int, keep: float, rows: CellRows | None = None
+    ) -> JudgedCells:
         """Test every cell that holds enough rows, positives and negatives."""
-        size, positives = cells.add(), cells.add(np.flatnonzero(self._labels))
+        assert rows is not None
+        size, positives = sums
         fewest = FEWEST if self.sound else 1
-        enough = (size >= max(least, 1)) & (positives >= fewest)
-        enough &= size - positives >= fewest
+        enough = (size >= max(least, 1)) & (positives >= fewest) & (size - positives >= fewest)
         cell = np.flatnonzero(enough)
-        effect = self._differences(cells.keys, enough, cell, draws=0)[:, 0]
-        plausible = self._worth_drawing(effect, size[cell], positives[cell], keep)
+        every = whole[2]
+        effect = self._differences(rows, every, enough, cell, 0)[:, 0]
+        lower = self._least_variance(every[0], size[cell], positives[cell])
+        plausible = np.arange(effect.size)
+        if keep < 0.5:  # most cells need no draw: no variance is smaller than this one
+            reached = np.abs(effect) >= stdtrit(self.draws - 1.0, 1.0 - keep) * np.sqrt(lower)
+            plausible = np.flatnonzero(on_side(effect, self.direction) & reached)
         p = np.ones(cell.shape)
         if plausible.size:
             chosen = np.zeros(size.shape, np.bool_)
             chosen[cell[plausible]] = True
-            values = self._differences(cells.keys, chosen, cell[plausible], draws=self._draws)
-            lower: Floats | float = 0.0
-            if self.sound:
-                lower = self._least_variance(size[cell[plausible]], positives[cell[plausible]])
-            known = ~np.isnan(values[:, 1:].T)
-            draws = np.where(known, values[:, 1:].T, 0.0)
-            p[plausible] = student_p(values[:, 0], draws, known, self.direction, 1.0, lower)
+            values = self._differences(rows, every, chosen, cell[plausible], self.draws).T
+            p[plausible] = bootstrap_p(values[0], values[1:], self.direction, 1.0, lower[plausible])
         return JudgedCells(size, cell, effect, p)
 
-    def effect(self, inside: Flags, level: float) -> Estimate:
+    def effect(
+        self, sums: Sums, whole: Sums, level: float, rows: CellRows | None = None
+    ) -> Estimate:
         """Estimate AUC minus the whole's or the baseline's, with the t interval of the draws."""
-        replicates = self._differences(*_alone(inside), self._draws)[0]
-        size, positives = (np.array([part.sum()]) for part in (inside, self._labels[inside]))
-        least = 0.0
-        if self.sound and 0 < positives[0] < size[0]:
-            least = float(self._least_variance(size, positives)[0])
-        members = self.outcome.model.members
-        return replicate_spread(replicates, int(size[0]), level, members, least)
+        assert rows is not None
+        size, positives = sums
+        least = float(self._least_variance(whole[2][0], size, positives)[0])
+        replicates = self._differences(rows, whole[2], *CELL_0, self.draws)[0]
+        return replicate_spread(replicates, int(size[0]), level, len(self.members[0]), least)
 
-    def inside(self, inside: Flags, level: float) -> Estimate:
+    def inside(self, level: float, rows: CellRows) -> Estimate:
         """Estimate AUC inside, with the t interval of the draws."""
-        replicates = self._mean_auc(0, *_alone(inside), self._draws)[0]
-        return replicate_spread(replicates, int(inside.sum()), level, self.outcome.model.members)
+        replicates = self._mean_auc(0, rows, *CELL_0, self.draws)[0]
+        size = int(np.count_nonzero(rows.keys == 0))
+        return replicate_spread(replicates, size, level, len(self.members[0]))
 
-    def take(self, rows: Rows) -> Ranks:
-        """Keep some of the rows."""
-        return replace(self, outcome=self.outcome.take(rows))
-
-    def shuffled(self, rng: np.random.Generator) -> Ranks:
-        """Shuffle scores with their labels; against a baseline exchange the two models."""
-        return replace(self, outcome=self.outcome.shuffled(rng, exchange=True))
-
-    def _differences(self, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
+    def _differences(
+        self, rows: CellRows, whole: Floats, enough: Flags, cell: Rows, draws: int
+    ) -> Floats:
         """Compute AUC minus the whole's or the baseline's, itself and in draws, (T, draws + 1)."""
-        values = self._mean_auc(0, keys, enough, cell, draws)
-        if self.outcome.baseline is None:
-            return np.asarray(values - self._whole[:, : draws + 1])
-        return np.asarray(values - self._mean_auc(1, keys, enough, cell, draws))
+        values = self._mean_auc(0, rows, enough, cell, draws)
+        if not self.exchanges:
+            return np.asarray(values - whole[: draws + 1])
+        return np.asarray(values - self._mean_auc(1, rows, enough, cell, draws))
 
-    def _worth_drawing(self, effect: Floats, size: Rows, positives: Rows, keep: float) -> Rows:
-        """List cells whose p-value could be as small as `keep`: most need no draw."""
-        if keep >= 0.5:
-            return np.arange(effect.size)
-        side = on_side(effect, self.direction)
-        if self.sound:  # no variance is smaller than this one
-            sd = np.sqrt(self._least_variance(size, positives))
-            side &= np.abs(effect) >= stdtrit(self._draws - 1.0, 1.0 - keep) * sd
-        return np.flatnonzero(side)
-
-    @property
-    def _labels(self) -> Flags:
-        assert self.outcome.labels is not None
-        return self.outcome.labels
-
-    @property
-    def _draws(self) -> int:
-        return int(self.members[0].shape[1])
-
-    @cached_property
-    def _whole(self) -> Floats:
-        return self._mean_auc(0, *_alone(np.ones(self.rows, np.bool_)), self._draws)
-
-    def _mean_auc(self, of: int, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
+    def _mean_auc(self, of: int, rows: CellRows, enough: Flags, cell: Rows, draws: int) -> Floats:
         """Compute a population's AUC in some cells, itself and in draws, over members drawn."""
-        scores = self.outcome.populations[of].above
-        k = scores.shape[1]
-        drawn = np.ones((k, draws + 1), np.int64)
-        drawn[:, 1:] = self.members[of][:, :draws]
+        known, drawn = rows.evidence.known, self.members[of][:, : draws + 1]
         place = np.full(enough.size, -1, np.int64)
         place[cell] = np.arange(cell.size)
         total = np.zeros((cell.size, draws + 1))
-        for member in range(k):
-            order = np.argsort(scores[:, member], kind="stable")
-            for own in keys:
-                rows = order[enough[own[order]]]
-                if rows.size:
-                    at = place[own[rows]]
+        for scores, times in zip(known.populations[of].above.T, drawn, strict=True):
+            order = np.argsort(scores, kind="stable")
+            for keys in rows.keys:
+                own = order[enough[keys[order]]]
+                if own.size:
+                    at = place[keys[own]]
                     by_cell = np.argsort(at, kind="stable")
-                    rows, at = rows[by_cell], at[by_cell]
-                    self._add(total, scores[rows, member], rows, at, drawn[member])
-        return np.asarray(total / k)
+                    own, at = own[by_cell], at[by_cell]
+                    _add(total, known, scores[own], own, at, times)
+        return np.asarray(total / len(drawn))
 
-    def _add(self, total: Floats, scores: Ints, rows: Rows, at: Rows, drawn: Ints) -> None:
-        labels = self._labels[rows]
-        for first in range(0, drawn.size, TOGETHER):
-            part = slice(first, min(first + TOGETHER, drawn.size))
-            weights = self._weights[rows, part]
-            total[np.unique(at), part] += auc(scores, labels, at, weights) * drawn[part]
-
-    @cached_property
-    def _weights(self) -> Ints:
-        assert self.outcome.weights is not None
-        ones = np.ones((self.rows, 1), np.int64)
-        return np.concatenate([ones, self.outcome.weights], axis=1, dtype=np.int64)
-
-    def _least_variance(self, size: Rows, positives: Rows) -> Floats:
+    def _least_variance(self, auc: float, size: Rows, positives: Rows) -> Floats:
+        """The variance that the sound test takes at least; 0 for the published one."""
+        if not self.sound:
+            return np.zeros(size.shape)
         p, n = positives.astype(np.float64), (size - positives).astype(np.float64)
-        if self.outcome.baseline is not None:  # half an example changes its side
+        if self.exchanges:  # half an example changes its side
             return np.asarray((0.5 / np.minimum(p, n)) ** 2)
-        a = float(self._whole[0, 0])
-        first, second = a / (2 - a) - a**2, 2 * a**2 / (1 + a) - a**2
-        return np.asarray((a * (1 - a) + (p - 1) * first + (n - 1) * second) / (p * n))
+        first, second = auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
+        return np.asarray((auc * (1 - auc) + (p - 1) * first + (n - 1) * second) / (p * n))
 
 
-def _alone(inside: Flags) -> tuple[Keys, Flags, Rows]:
-    """One cell of some rows: the keys, which cells are wanted, and their places."""
-    return np.where(inside, 0, 1)[None], np.array([True, False]), np.zeros(1, np.intp)
+CELL_0 = np.array([True, False]), np.zeros(1, np.intp)  # cell 0 of two: wanted, and its place
+
+
+def _add(total: Floats, known: Outcome, scores: Ints, rows: Rows, at: Rows, drawn: Ints) -> None:
+    """Add the AUC of a member in the cells of its rows, as often as each draw holds it."""
+    assert known.labels is not None
+    assert known.weights is not None
+    labels = known.labels[rows]
+    for first in range(0, drawn.size, TOGETHER):
+        part = slice(first, min(first + TOGETHER, drawn.size))
+        weights = known.weights[rows, part].astype(np.int64)
+        total[np.unique(at), part] += auc(scores, labels, at, weights) * drawn[part]
 
 
 def auc(scores: Ints, labels: Flags, cell: Rows, weights: Ints) -> Floats:

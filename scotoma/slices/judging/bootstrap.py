@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,14 @@ from scipy.special import stdtrit
 
 from scotoma.numbers import Estimate, undefined
 from scotoma.numbers.inputs import Flags, Floats, Ints
+from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.evidence import (
+    CellRows,
     Direction,
     JudgedCells,
     Lane,
-    Shared,
     on_side,
-    student_tail,
+    student_p,
 )
 from scotoma.slices.judging.tally import Lanes, Part, Rows, Sums, narrow
 from scotoma.slices.outcomes import Outcome
@@ -30,13 +32,26 @@ ROUNDING = 1 - 1e-9  # so that it rules no slice out
 def member_draws(
     members: tuple[int, ...], draws: int, seed: int, *, paired: bool
 ) -> tuple[Ints, ...]:
-    """Draw how often each member of each population is in each draw, shape (K, B)."""
+    """Count each member of each population once, then as often as each draw holds it, (K, B + 1).
+
+    >>> member_draws((2,), 3, 0, paired=False)[0].sum(0).tolist()
+    [2, 2, 2, 2]
+    """
     rng = np.random.default_rng([seed % 2**63, 1])
     drawn: list[Ints] = []
     for k in members:
         again = drawn and paired
-        drawn.append(drawn[0] if again else rng.multinomial(k, np.full(k, 1 / k), draws).T)
+        drawn.append(drawn[0] if again else _once(rng.multinomial(k, np.full(k, 1 / k), draws).T))
     return tuple(drawn)
+
+
+def row_draws(ids: npt.ArrayLike, draws: int, seed: int) -> npt.NDArray[np.uint8]:
+    """Count each row once, then as often as each draw holds it, shape (N, B + 1)."""
+    return _once(poisson_weights(ids, draws, seed))
+
+
+def _once(draws: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.pad(draws, ((0, 0), (1, 0)), constant_values=1)
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,7 @@ class BootstrapLane(Lane):
 
     Attributes:
         direction: Which side counts.
-        members: Times each member is drawn in each draw, shape (K, B), for each population.
+        members: From `member_draws`.
         fewest: What the denominators of a slice must add up to.
 
     References:
@@ -67,7 +82,7 @@ class BootstrapLane(Lane):
     @property
     def draws(self) -> int:
         """Bootstrap draws B."""
-        return int(self.members[0].shape[1])
+        return int(self.members[0].shape[1]) - 1
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -77,37 +92,37 @@ class BootstrapLane(Lane):
     def adds(self, outcome: Outcome) -> list[Part]:
         """Weighted numerators and denominators of every row."""
         assert outcome.weights is not None
-        once = np.ones((len(outcome.weights), 1), outcome.weights.dtype)
-        weights = np.concatenate([once, outcome.weights], axis=1)
         parts: list[Part] = [(None, None)]
         for own, drawn in zip(outcome.populations, self.members, strict=True):
             below = np.ones(own.above.shape) if own.below is None else own.below
-            parts += [_adding(_weighted(part, drawn, weights)) for part in (own.above, below)]
+            parts += [_adding(_weighted(one, drawn, outcome.weights)) for one in (own.above, below)]
         return parts
 
     def judge(
-        self, sums: Sums, whole: Sums, least: int, keep: float, shared: Shared | None = None
+        self, sums: Sums, whole: Sums, least: int, keep: float, rows: CellRows | None = None
     ) -> JudgedCells:
         """Test every cell that holds enough rows and has the metric."""
-        size, ratios = sums[0].astype(np.intp, copy=False), _ratios(sums)
+        size, ratios = sums[0], _ratios(sums)
         of_whole = _replicates(_ratios(whole)[0])
         defined = size >= max(least, 1)
         for _, below in ratios:
             defined &= (below[:, 0] > 0) & (below[:, 0] >= self.fewest)
         cell = np.flatnonzero(defined)
-        effect = _draws(ratios, of_whole, cell, slice(0, 1))[0][0]
+        effect = _draws(ratios, of_whole, cell, slice(0, 1))[0]
         # The tail of an effect to the other side is at least one half.
         side = on_side(effect, self.direction)
         plausible = np.flatnonzero(side if keep < 0.5 else np.isfinite(effect))
         if keep < 0.5:
             some = _draws(ratios, of_whole, cell[plausible], slice(1, 1 + FIRST))
-            plausible = plausible[_may_reach(effect[plausible], *some, self.draws, keep)]
+            plausible = plausible[_may_reach(effect[plausible], some, self.draws, keep)]
         every = _draws(ratios, of_whole, cell[plausible], slice(1, 1 + self.draws))
         p = np.ones(cell.shape)
-        p[plausible] = student_p(effect[plausible], *every, self.direction, keep)
+        p[plausible] = bootstrap_p(effect[plausible], every, self.direction, keep)
         return JudgedCells(size, cell, effect, p)
 
-    def effect(self, sums: Sums, whole: Sums, level: float) -> Estimate:
+    def effect(
+        self, sums: Sums, whole: Sums, level: float, rows: CellRows | None = None
+    ) -> Estimate:
         """Estimate the metric minus the whole's or the baseline's, with its t interval."""
         own, *other = _ratios(sums)
         against = other[0] if other else _ratios(whole)[0]
@@ -120,58 +135,44 @@ def _ratios(sums: Sums) -> list[LanePair]:
     return list(zip(sums[1::2], sums[2::2], strict=True))
 
 
-def _draws(
-    ratios: list[LanePair], of_whole: Floats, cell: Rows, wanted: slice
-) -> tuple[Floats, Flags]:
-    """Compute the difference in some replicates, 0 where undefined; flag the defined."""
-    values, drawn = _quotients(ratios[0], cell, wanted)
-    if len(ratios) == 1:
-        values -= of_whole[wanted, None]
-    else:
-        base, also = _quotients(ratios[1], cell, wanted)
-        values, drawn = values - base, drawn & also
-    if not drawn.all():
-        values[~drawn] = 0.0
-    return values, drawn
+def _draws(ratios: list[LanePair], of_whole: Floats, cell: Rows, wanted: slice) -> Floats:
+    """Compute the difference in some replicates, nan where it has no denominator."""
+    values = _quotients(ratios[0], cell, wanted)
+    values -= of_whole[wanted, None] if len(ratios) == 1 else _quotients(ratios[1], cell, wanted)
+    return values
 
 
-def _may_reach(effect: Floats, draws: Floats, drawn: Flags, most: int, keep: float) -> Flags:
+def _may_reach(effect: Floats, draws: Floats, most: int, keep: float) -> Flags:
     """Say whether p could be as small as `keep`, by the scatter of some replicates.
 
     The squares about the mean of all replicates are no fewer than those of some.
     """
-    squares, _ = _scatter(draws, drawn)
+    squares, _ = _scatter(draws)
     return effect**2 * (most - 1) >= stdtrit(most - 1.0, 1.0 - keep) ** 2 * squares * ROUNDING
 
 
-def student_p(
+def bootstrap_p(
     effect: Floats,
     draws: Floats,
-    drawn: Flags,
     direction: Direction,
     keep: float,
     least_variance: Floats | float = 0.0,
 ) -> Floats:
-    """Compute p-values from the spread of replicates, shape (B, T), which are 0 where not drawn."""
-    most = len(draws)
-    squares, b = _scatter(draws, drawn)
+    """Compute p-values from the spread of replicates, shape (B, T), nan where not drawn."""
+    squares, b = _scatter(draws)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = effect / np.sqrt(np.maximum(squares / (b - 1), least_variance))
-    t = np.where((b >= 2) & (effect != 0), t, 0.0)
-    p = np.ones(t.shape)
+    t[effect == 0], t[b < 2] = 0.0, np.nan
     # Fewer replicates ask for a larger t still.
-    plausible = np.abs(t) >= (stdtrit(most - 1.0, 1.0 - keep) if keep < 0.5 else 0.0)
-    plausible &= b >= 2
-    t, df = t[plausible], b[plausible] - 1.0
-    p[plausible] = student_tail(t, df, direction)
-    return p
+    return student_p(t, b - 1.0, direction, keep, len(draws) - 1.0)
 
 
-def _scatter(draws: Floats, drawn: Flags) -> tuple[Floats, Floats]:
+def _scatter(draws: Floats) -> tuple[Floats, Floats]:
     """Sum the squares about the mean of each cell's replicates, and count the replicates."""
+    drawn = ~np.isnan(draws)
     b = np.full(draws.shape[1], float(len(draws)))
     if not drawn.all():
-        b = drawn.sum(0, dtype=np.float64)
+        b, draws = drawn.sum(0, dtype=np.float64), np.where(drawn, draws, 0.0)
     total, squares = np.zeros(b.shape), np.zeros(b.shape)
     for one in draws:  # one after the other, so that p has the same last bit in any company
         total += one
@@ -205,24 +206,20 @@ def _replicates(ratio: LanePair) -> Floats:
     >>> _replicates((np.array([[1, 0]]), np.array([[2, 0]])))
     array([0.5, nan])
     """
-    values, defined = _quotients(ratio, np.zeros(1, np.intp), slice(None))
-    return np.where(defined, values, np.nan)[:, 0]
+    return np.asarray(_quotients(ratio, np.zeros(1, np.intp), slice(None))[:, 0])
 
 
-def _quotients(sums: LanePair, cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
-    """Compute the metric of some cells in some replicates; flag where it has a denominator."""
+def _quotients(sums: LanePair, cell: Rows, wanted: slice) -> Floats:
+    """Compute the metric of some cells in some replicates, nan where it has no denominator."""
     above, below = (np.take(part, cell, axis=0)[:, wanted].T for part in sums)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.divide(above, below, out=np.empty(above.shape), dtype=np.float64)
-    return ratio, below > 0
+    return np.asarray(ratio)
 
 
 def _weighted(part: Floats, drawn: Ints, weights: npt.NDArray[np.uint8]) -> Lanes:
     """Weight what members add to a sum, shape (N, K): as it is, then in every draw, (N, B + 1)."""
-    if len(drawn) == 1:
-        columns = part[:, :1]
-    else:
-        columns = part @ np.concatenate([np.ones((len(drawn), 1)), drawn], axis=1)
+    columns = part if len(drawn) == 1 else part @ drawn
     whole = columns.astype(np.int64)
     if (whole == columns).all() and (whole >= 0).all():
         return narrow(whole * weights)

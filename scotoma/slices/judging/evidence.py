@@ -1,23 +1,21 @@
-"""What does a search ask of an outcome, and how probable is it by chance?"""
+"""What does a search ask of an outcome, and what is said of one slice of it?"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Literal
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import betainc, gammaln, stdtr
+from scipy.special import stdtr, stdtrit
 
-from scotoma.numbers import Estimate
-from scotoma.numbers.inputs import Codes, Flags, Floats, Ints
-from scotoma.slices.judging.tally import Cells, ClusterSums, Part, Rows, Sums, Tallied
-from scotoma.slices.outcomes import Outcome, shuffle
+from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, Units
+from scotoma.numbers.inputs import Codes, Flags, Floats
+from scotoma.slices.judging.tally import Cells, ClusterSums, Keys, Part, Rows, Sums
+from scotoma.slices.outcomes import Outcome, Scored, shuffle
 
 Direction = Literal["higher", "lower", "both"]
-Shared = tuple[ClusterSums, ClusterSums]
 
 
 @dataclass(frozen=True)
@@ -37,15 +35,30 @@ class JudgedCells:
     p: Floats
 
 
+class CellRows(NamedTuple):
+    """The rows under some cells, for what is no sum over rows: clusters and ranks.
+
+    Attributes:
+        keys: Cell of each row under each feature subset, shape (G, N).
+        evidence: What is known of the rows.
+    """
+
+    keys: Keys
+    evidence: Evidence
+
+
 class Lane(ABC):
     """A test: what each row adds to its slice, and what follows from the sums of a slice.
 
-    Sums may be added up anywhere and in any order.
+    Sums may be added up anywhere and in any order. What a lane says of `rows` is asked only where
+    one machine holds them.
     """
+
+    additive = True  # False where the rows of a slice are looked at again
 
     @property
     def exchanges(self) -> bool:
-        """Whether outcomes are shuffled by exchanging the two populations."""
+        """Whether a slice is compared with the baseline: shuffles exchange the two populations."""
         return False
 
     @property
@@ -53,13 +66,27 @@ class Lane(ABC):
     def widths(self) -> tuple[int, ...]:
         """Numbers in each of the sums."""
 
+    @property
+    def width(self) -> int:
+        """Numbers of 8 bytes that a cell needs, which bounds the cells of a block."""
+        return 4 * sum(self.widths)
+
     @abstractmethod
     def adds(self, outcome: Outcome) -> list[Part]:
         """What each row adds to each of the sums, the first of which counts rows."""
 
+    def total(self, evidence: Evidence) -> Sums:
+        """Sum what all rows add, as one cell."""
+        return tuple(
+            np.array([evidence.rows if rows is None else rows.size])
+            if lanes is None
+            else lanes.sum(0)[None]
+            for rows, lanes in evidence.parts
+        )
+
     @abstractmethod
     def judge(
-        self, sums: Sums, whole: Sums, least: int, keep: float, shared: Shared | None = None
+        self, sums: Sums, whole: Sums, least: int, keep: float, rows: CellRows | None = None
     ) -> JudgedCells:
         """Test every cell that holds enough rows.
 
@@ -68,17 +95,30 @@ class Lane(ABC):
             whole: Of all rows, as one cell.
             least: Rows that a slice must hold.
             keep: P-values beyond this interest nobody.
-            shared: The sums of `over` in each cell and in all rows, by cluster; None where every
-                row is its own.
+            rows: The rows of the cells; None where only their sums are known.
         """
 
     def over(self, parts: list[Part]) -> Floats | None:
         """What is summed by cluster, from what each row adds; None where clusters do not count."""
         return None
 
-    def effect(self, sums: Sums, whole: Sums, level: float) -> Estimate | None:
+    def effect(
+        self, sums: Sums, whole: Sums, level: float, rows: CellRows | None = None
+    ) -> Estimate | None:
         """The interval that goes with the test, of one cell; None for that of `Number`."""
         return None
+
+    def inside(self, level: float, rows: CellRows) -> Estimate | None:
+        """The metric of the rows of cell 0; None for that of `Number`."""
+        return None
+
+
+class SliceEstimates(NamedTuple):
+    """The metric inside and outside a slice, and its difference from what it is compared with."""
+
+    inside: Estimate
+    outside: Estimate
+    effect: Estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,81 +127,75 @@ class Evidence:
 
     Attributes:
         lane: The test.
-        known: The outcome of these rows, or of the rows that they are a part of.
-        clusters: Code of each row's cluster; None where every row is its own.
-        part: The evidence on more rows, perhaps a part itself, and which of them these are: a row
-            adds what it adds there. That is picked once, in order, for all parts of this part.
+        known: The outcome of the rows.
+        parts: What each row adds to each of the sums.
     """
 
     lane: Lane
     known: Outcome
-    clusters: Codes | None
-    part: tuple[Evidence, Rows] | None = None
+    parts: list[Part]
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return self.known.rows.size if self.part is None else self.part[1].size
-
-    @property
-    def width(self) -> int:
-        """Numbers of 8 bytes that a cell needs, which bounds the cells of a block."""
-        return 4 * sum(self.lane.widths)
+        return self.known.rows.size
 
     @property
     def exact(self) -> bool:
         """Whether sums of sums are the sums to the last digit: they are of whole numbers."""
         kinds = [np.intp if lanes is None else lanes.dtype for _, lanes in self.parts]
-        return all(np.issubdtype(kind, np.integer) for kind in kinds)
+        return self.lane.additive and all(np.issubdtype(kind, np.integer) for kind in kinds)
 
-    def judge(self, cells: Tallied, least: int, keep: float) -> JudgedCells:
+    def judge(self, cells: Cells, least: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows, as `Lane.judge` says."""
         others = [cells.add(*part) for part in self.parts[1:]]
         counted = self._counted
         size = cells.add() if counted is None else others[counted][:, 0].astype(np.intp)
-        sums = (size, *others)
-        shared = None
-        if self.clusters is not None and self.over is not None:
-            shared = ClusterSums.of(cells.keys, self.clusters, self.over), self._each
-        return self.lane.judge(sums, self._whole, least, keep, shared)
+        rows = CellRows(cells.keys, self)
+        return self.lane.judge((size, *others), self.whole, least, keep, rows)
 
-    def effect(self, inside: Flags, level: float) -> Estimate | None:
-        """The interval of one slice that goes with the test; None for that of `Number`."""
-        cells = Cells(np.where(inside, 0, 1)[None], 2)
+    def estimates(self, inside: Flags, level: float) -> SliceEstimates:
+        """Estimate the metric of some rows, of all others, and the effect that was tested."""
+        own, other = (self.metric(rows, level) for rows in (inside, ~inside))
+        return SliceEstimates(own, other, self.effect(inside, level))
+
+    def metric(self, inside: Flags, level: float) -> Estimate:
+        """Estimate the metric of some rows."""
+        estimate = self.lane.inside(level, CellRows(_alone(inside), self))
+        if estimate is None:
+            estimate = estimate_metric(self.known.take(inside), level)
+        return estimate
+
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Estimate the difference of some rows from what the lane compares them with."""
+        cells = Cells(_alone(inside), 2)
         sums = tuple(cells.add(*part)[:1] for part in self.parts)
-        return self.lane.effect(sums, self._whole, level)
+        estimate = self.lane.effect(sums, self.whole, level, CellRows(cells.keys, self))
+        if estimate is not None:
+            return estimate
+        if self.lane.exchanges:
+            return estimate_change(self.known.take(inside), level)
+        return estimate_difference(self.known, inside, level)
+
+    def change(self, level: float) -> Estimate:
+        """Estimate the metric of all rows minus that of the baseline on them."""
+        if self.lane.additive:
+            return estimate_change(self.known, level)
+        return self.effect(np.ones(self.rows, np.bool_), level)
 
     def take(self, rows: Rows) -> Evidence:
         """Keep some of the rows."""
-        clusters = None if self.clusters is None else self.clusters[rows]
-        return Evidence(self.lane, self.known, clusters, (self, rows))
+        parts = [_taken(part, rows, self.rows) for part in self.parts]
+        return Evidence(self.lane, self.known.take(rows), parts)
 
     def shuffled(self, rng: np.random.Generator) -> Evidence:
         """Shuffle the outcome, so that no slice means anything; clusters stay where they are."""
-        if not self.lane.exchanges:
-            moved = self.take(shuffle(self.rows, self.clusters, rng))
-            return replace(moved, clusters=self.clusters)
-        outcome = self._known
-        exchanged = replace(outcome, clusters=self.clusters).shuffled(rng, exchange=True)
-        return replace(self, known=exchanged, part=None)
-
-    @property
-    def _known(self) -> Outcome:
-        """The outcome of these rows."""
-        return self.known if self.part is None else self.part[0]._known.take(self.part[1])
-
-    @cached_property
-    def parts(self) -> list[Part]:
-        """What each row adds to each of the sums."""
-        if self.part is None:
-            return self.lane.adds(self.known)
-        whole, rows = self.part
-        return [_taken(part, rows, whole.rows) for part in whole.parts]
-
-    @cached_property
-    def over(self) -> Floats | None:
-        """What is summed by cluster; None where clusters do not count."""
-        return None if self.clusters is None else self.lane.over(self.parts)
+        if self.lane.exchanges:
+            known = self.known.shuffled(rng)
+            return Evidence(self.lane, known, self.lane.adds(known))
+        clusters = self.known.clusters
+        moved = self.take(shuffle(self.rows, clusters, rng))
+        return replace(moved, known=replace(moved.known, clusters=clusters))
 
     @cached_property
     def _counted(self) -> int | None:
@@ -172,20 +206,24 @@ class Evidence:
         return None
 
     @cached_property
-    def _whole(self) -> Sums:
-        return tuple(
-            np.array([self.rows if rows is None else rows.size])
-            if lanes is None
-            else lanes.sum(0)[None]
-            for rows, lanes in self.parts
-        )
+    def whole(self) -> Sums:
+        """The sums of all rows, as one cell."""
+        return self.lane.total(self)
 
     @cached_property
-    def _each(self) -> ClusterSums:
-        """Sums over all rows of each cluster."""
-        assert self.clusters is not None
-        assert self.over is not None
-        return ClusterSums.of(np.zeros((1, self.rows), np.int64), self.clusters, self.over)
+    def by_cluster(self) -> tuple[Codes, Floats, ClusterSums] | None:
+        """The clusters, what is summed by them, and its sums; None where they do not count."""
+        clusters = self.known.clusters
+        values = None if clusters is None else self.lane.over(self.parts)
+        if clusters is None or values is None:
+            return None
+        every = ClusterSums.of(np.zeros((1, self.rows), np.int64), clusters, values)
+        return clusters, values, every
+
+
+def _alone(inside: Flags) -> Keys:
+    """The rows of one slice as cell 0, all others as cell 1."""
+    return np.where(inside, 0, 1)[None]
 
 
 def _taken(part: Part, rows: Rows, total: int) -> Part:
@@ -200,114 +238,59 @@ def _taken(part: Part, rows: Rows, total: int) -> Part:
     return known, None if lanes is None else np.take(lanes, own[known], axis=0)
 
 
-BLOCK = 1 << 15  # cells whose tails are summed together: their columns stay in the cache
-NEGLIGIBLE = 1e-17  # next to a sum of 1 in double precision
+def estimate_metric(outcome: Outcome, level: float) -> Estimate:
+    """Estimate the metric of the model at hand on all rows of an outcome."""
+    number = _number(outcome, outcome.model)
+    if outcome.metric.kind == "rate":
+        return number.rate(outcome.metric.words, level=level)
+    if outcome.metric.kind == "ratio":
+        return number.estimate(reason="undefined (nothing to divide by)", level=level)
+    return number.estimate(level=level)
 
 
-def hypergeometric_tail(
-    events: npt.ArrayLike, size: npt.ArrayLike, all_events: int, rows: int, *, keep: float = 1.0
-) -> Floats:
-    """Compute the chance that a random slice of this size holds at least this many events.
+def estimate_change(outcome: Outcome, level: float) -> Estimate:
+    """Estimate the metric minus the baseline's on the same rows, as the change of any group."""
+    assert outcome.baseline is not None
+    axis = DENSE if outcome.paired else COMPRESSED
+    after = _number(outcome, outcome.model, axis=axis, flips=outcome.binary)
+    before = _number(outcome, outcome.baseline, flips=outcome.binary)
+    return after.since(before).estimate(level=level)
 
-    The events of all rows are fixed; a slice that has nothing to do with them is a draw of `size`
-    rows without replacement. This is Fisher's exact test of the slice against the rest.
 
-    Args:
-        events: Events in each slice, shape (M,), integers.
-        size: Rows of each slice, shape (M,), integers with events <= size <= rows.
-        all_events: Events among all rows.
-        rows: All rows.
-        keep: P-values that are certain to exceed this may be returned as 1, unsummed.
+def estimate_difference(outcome: Outcome, inside: Flags, level: float) -> Estimate:
+    """Estimate the metric of some rows, or its change, minus that of all others.
 
-    Returns:
-        Upper tail probabilities, fractions in [0, 1], shape (M,); relative error about 1e-10.
-
-    References:
-        Fisher (1935), The design of experiments, section 11.
-
-    >>> round(float(hypergeometric_tail([8], [30], 50, 1000)[0]), 7)
-    5.58e-05
+    Its n is that of the rows inside.
     """
-    k, n = np.broadcast_arrays(np.asarray(events, np.int64), np.asarray(size, np.int64))
-    logs = _log_factorials(rows)
-    tails = np.ones(k.shape)
-    above = k * rows > n * all_events
-    for first in range(0, k.size, BLOCK):
-        part = slice(first, first + BLOCK)
-        tails[part] = _upper(k[part], n[part], above[part], all_events, rows, logs, keep)
-    return tails
+    sides = []
+    for rows in (inside, ~inside):
+        if outcome.baseline is None:
+            sides.append(_number(outcome, outcome.model, rows))
+        else:
+            axis = DENSE if outcome.paired else COMPRESSED
+            after = _number(outcome, outcome.model, rows, axis=axis)
+            sides.append(after - _number(outcome, outcome.baseline, rows))
+    here, there = sides
+    return replace((here - there).estimate(level=level), n=here.n)
 
 
-@lru_cache(maxsize=4)
-def _log_factorials(rows: int) -> Floats:
-    """log((i - 1)!) at place i: every count of rows + 1 is asked for, block after block."""
-    return np.asarray(gammaln(np.arange(rows + 2, dtype=np.float64)))
-
-
-def _upper(
-    k: Ints, n: Ints, above: npt.NDArray[np.bool_], K: int, N: int, logs: Floats, keep: float
-) -> Floats:
-    tails = np.ones(k.shape)
-    places = np.flatnonzero(above)
-    mass = _mass(k[places], n[places], K, N, logs)
-    summed = mass <= keep  # the tail is at least its first term
-    places, mass = places[summed], mass[summed]
-    x, size = k[places].astype(np.float64), n[places].astype(np.float64)
-    tails[places] = np.minimum(mass * _series(x, size, float(K), float(N)), 1.0)
-    if keep >= 0.1:  # below the mean the tail is near one half or more
-        places = np.flatnonzero(~above & (k > 0) & (k - 1 >= n + K - N))
-        fewer, draws = k[places] - 1, n[places]
-        mass = _mass(fewer, draws, K, N, logs)
-        # Fewer events in the slice are more among the rows without the event.
-        others, size = (draws - fewer).astype(np.float64), draws.astype(np.float64)
-        lower = mass * _series(others, size, float(N - K), float(N))
-        tails[places] = np.clip(1.0 - lower, 0.0, 1.0)
-    return tails
-
-
-def _mass(k: Ints, n: Ints, K: int, N: int, logs: Floats) -> Floats:
-    chosen = logs[K + 1] - logs[k + 1] - logs[K - k + 1]
-    others = logs[N - K + 1] - logs[n - k + 1] - logs[N - K - n + k + 1]
-    return np.asarray(np.exp(chosen + others - (logs[N + 1] - logs[n + 1] - logs[N - n + 1])))
-
-
-def _series(x: Floats, n: Floats, K: float, N: float) -> Floats:
-    """Sum the probabilities from x upwards, as multiples of the first."""
-    total = np.ones(x.shape)
-    places, x = np.arange(x.size), x.copy()
-    sums, term = np.ones(x.shape), np.ones(x.shape)
-    while places.size:
-        term *= (K - x) * (n - x) / ((x + 1.0) * (N - K - n + x + 1.0))
-        sums += term
-        x += 1.0
-        going = term > NEGLIGIBLE * sums
-        if np.count_nonzero(going) < 0.75 * places.size:
-            total[places[~going]] = sums[~going]
-            places, sums, term = places[going], sums[going], term[going]
-            x, n = x[going], n[going]
-    return total
-
-
-def sign_tail(worse: npt.ArrayLike, changed: npt.ArrayLike) -> Floats:
-    """Compute the chance of so many changes for the worse if each could go either way.
-
-    McNemar's exact test: of the examples on which two models differ, half should favour each.
-
-    Args:
-        worse: Changes for the worse, shape (M,), integers.
-        changed: All changes, shape (M,), integers, at least `worse`.
-
-    Returns:
-        Upper tail probabilities of Binomial(changed, 1/2), shape (M,).
-
-    References:
-        McNemar (1947), Psychometrika 12:153-157.
-
-    >>> sign_tail([5, 0], [5, 5])
-    array([0.03125, 1.     ])
-    """
-    x, n = np.asarray(worse, np.float64), np.asarray(changed, np.float64)
-    return np.where(x > 0, betainc(np.maximum(x, 1.0), n - x + 1.0, 0.5), 1.0)
+def _number(
+    outcome: Outcome,
+    scored: Scored,
+    inside: Flags | None = None,
+    *,
+    axis: str = DENSE,
+    flips: bool | None = None,
+) -> Number:
+    """Give a population's metric, with the events of a rate, or where `flips` says so."""
+    units = Units.of(len(scored.above), outcome.clusters)
+    if scored.below is not None:
+        above, below = (
+            units.mean(part, inside, axis=axis, flip=None) for part in (scored.above, scored.below)
+        )
+        return above / below
+    events = outcome.metric.kind == "rate" if flips is None else flips
+    return units.mean(scored.above, inside, axis=axis, flip=1.0 if events else None)
 
 
 def on_side(effect: Floats, direction: Direction) -> Flags:
@@ -318,6 +301,18 @@ def on_side(effect: Floats, direction: Direction) -> Flags:
     """
     sides = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}
     return np.asarray(sides[direction])
+
+
+def student_p(t: Floats, df: Floats, direction: Direction, keep: float, most: float) -> Floats:
+    """Compute p-values of Student's t; 1 where they exceed `keep` even with `most` df.
+
+    >>> student_p(np.array([2.0, 0.1]), np.array([9.0, 9.0]), "higher", 0.05, np.inf).round(4)
+    array([0.0383, 1.    ])
+    """
+    p = np.ones(t.shape)
+    plausible = np.abs(t) >= (stdtrit(most, 1 - keep) if keep < 0.5 else 0.0)
+    p[plausible] = student_tail(t[plausible], df[plausible], direction)
+    return p
 
 
 def student_tail(t: Floats, df: Floats, direction: Direction) -> Floats:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
 
-from scotoma.numbers.inputs import Flags, Floats
-from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared, student_tail
-from scotoma.slices.judging.tally import ClusterVariance, Part, Sums
+from scotoma.numbers import Variance, combine, flip_floor
+from scotoma.numbers.influences import member_variance
+from scotoma.numbers.inputs import Floats
+from scotoma.slices.judging.evidence import CellRows, Direction, JudgedCells, Lane, student_p
+from scotoma.slices.judging.tally import ClusterSums, ClusterVariance, Part, Sums
 from scotoma.slices.outcomes import Outcome
 
 MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level
@@ -65,6 +66,12 @@ def several(outcome: Outcome) -> list[Floats]:
     if outcome.paired:
         scores = [scores[0] - scores[1]]
     return [own for own in scores if own.shape[1] > 1]
+
+
+def faces(outcome: Outcome) -> list[Outcome]:
+    """Give the model, the baseline, and the change from it, each as an outcome of its own."""
+    alone = [replace(outcome.having([own]), paired=False) for own in outcome.populations]
+    return [*alone, outcome] if len(alone) > 1 else alone
 
 
 @dataclass(frozen=True)
@@ -134,40 +141,37 @@ class MeanLane(Lane):
         return np.asarray(values)
 
     def judge(
-        self, sums: Sums, whole: Sums, least: int, keep: float, shared: Shared | None = None
+        self, sums: Sums, whole: Sums, least: int, keep: float, rows: CellRows | None = None
     ) -> JudgedCells:
         """Test every cell that holds enough rows; with too few effective events p is 1."""
-        size = sums[0].astype(np.intp, copy=False)
-        rows, totals = float(whole[0][0]), whole[1][0]
+        size, total = sums[0], int(whole[0][0])
         wanted = size >= max(least, 2)
         if self.reference == "rest":
-            wanted &= rows - size >= 2
-        cell = np.flatnonzero(wanted)
-        lanes, n = sums[1][cell], size[cell].astype(np.float64)
+            wanted &= total - size >= 2
+        cell, totals = np.flatnonzero(wanted), whole[1][0]
         over, squares = None, totals[5]
-        if shared is not None:
-            pairs, every = shared
+        if rows is not None and rows.evidence.by_cluster is not None:
+            clusters, values, every = rows.evidence.by_cluster
+            pairs = ClusterSums.of(rows.keys, clusters, values)
             compared = every if self.reference == "rest" else None
-            over = ClusterVariance.of(pairs, size.size, cell, n, compared)
+            over = ClusterVariance.of(pairs, size, cell, compared)
             enough = over.clusters >= MIN_EFFECTIVE_EVENTS
-            cell, lanes, n, over = cell[enough], lanes[enough], n[enough], over.take(enough)
+            cell, over = cell[enough], over.take(enough)
             squares = (every.sums[:, 1] ** 2).sum()
-        effect, p = self.effects(lanes, n, rows, totals), np.ones(n.shape)
+        lanes, n = sums[1][cell], size[cell].astype(np.float64)
+        effect = self.effects(lanes, n, total, totals)
         own = lanes[:, 5] if over is None else over.event_squares
         with np.errstate(divide="ignore", invalid="ignore"):
             events = np.nan_to_num(lanes[:, 4] ** 2 / own)
-            expected = np.nan_to_num(totals[4] ** 2 / squares) * (n / max(rows, 1))
+            expected = np.nan_to_num(totals[4] ** 2 / squares) * (n / max(total, 1))
         enough = np.maximum(events, expected) >= MIN_EFFECTIVE_EVENTS * (1 - ROUNDING)
-        tested = np.flatnonzero(enough)
         variance, df = self.variance(
-            lanes[tested], n[tested], rows, totals, over and over.take(tested)
+            lanes[enough], n[enough], total, totals, over and over.take(enough)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(variance > 0, effect[tested] / np.sqrt(variance), 0.0)
-        plausible: Flags = np.abs(t) >= (
-            ndtri(1 - keep) if keep < 0.5 else 0.0
-        )  # t's tails: heavier
-        p[tested[plausible]] = student_tail(t[plausible], df[plausible], self.direction)
+            t = np.where(variance > 0, effect[enough] / np.sqrt(variance), 0.0)
+        p = np.ones(n.shape)
+        p[enough] = student_p(t, df, self.direction, keep, np.inf)
         return JudgedCells(size, cell, effect, p)
 
     def effects(self, lanes: Floats, n: Floats, rows: float, totals: Floats) -> Floats:
@@ -223,6 +227,64 @@ class MeanLane(Lane):
         with np.errstate(divide="ignore", invalid="ignore"):
             df = np.where(spread > 0, total**2 / spread, np.inf)
         return total, np.maximum(df, 1.0)
+
+    def number(self, *cells: Sums, flips: bool = False) -> tuple[float, Variance]:
+        """Compute the mean of some rows, or that minus others', with the variance of a `Number`.
+
+        Args:
+            cells: Sums of the rows as one cell, or of those inside and those outside.
+            flips: Whether it is a change that examples which did not flip may still bring.
+        """
+        sums = [(float(size[0]), lanes[0]) for size, lanes in cells]
+        means = [lanes[0] / n if n else np.nan for n, lanes in sums]
+        value = float(means[0] - means[1] if len(means) > 1 else means[0] + self.centre.mean)
+        total = sum(n for n, _ in sums)
+        if total < 2:
+            unknown = np.asarray(np.nan)
+            return value, combine(unknown, unknown, total, [])
+        scales = [total / n if n else np.nan for n, _ in sums]
+        powers = [_central(n, lanes) for n, lanes in sums]
+        second, fourth = (
+            sum(scale**power * own[place] for scale, own in zip(scales, powers, strict=True))
+            / total
+            for place, power in enumerate((2, 4))
+        )
+        excess = np.asarray(max(fourth / second**2 - 1, 0.0) if second else 0.0)
+        examples, members = np.asarray(second / (total - 1)), []
+        first = EXAMPLES + len(self.members)
+        for place, k in enumerate(self.members, EXAMPLES):
+            inside, *outside = (lanes[first : first + k] / n for n, lanes in sums)
+            first += k
+            rates = inside - outside[0] if outside else inside
+            within = sum(
+                scale**2 * lanes[place] for scale, (_, lanes) in zip(scales, sums, strict=True)
+            )
+            sse = _nonzero(within - total * ((rates - rates.mean()) ** 2).sum(), within)
+            residual = np.asarray(sse / ((total - 1) * (k - 1) * total * k))
+            members.append((member_variance(rates), residual, k))
+        seen = combine(examples, excess, total, members)
+        return value, seen.floored(flip_floor(examples, excess, total)) if flips else seen
+
+
+def events_of(sums: Sums) -> float:
+    """Count the effective events (`n_effective`) of a rate, from the sums of one cell."""
+    total, squares = sums[1][0][4:EXAMPLES]
+    return float(total**2 / squares) if squares > 0 else 0.0
+
+
+def _central(n: float, lanes: Floats) -> tuple[float, float]:
+    """Sum the second and the fourth powers about the mean."""
+    if not n:
+        return 0.0, 0.0
+    mean, second, third, fourth = lanes[:4] / n
+    spread = _nonzero(second - mean**2, second)
+    moment = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
+    return n * spread, n * moment if spread else 0.0
+
+
+def _nonzero(difference: float, of: float) -> float:
+    """What is larger than the rounding of a sum of squares; else 0."""
+    return float(difference) if difference > 16 * np.finfo(np.float64).eps * of else 0.0
 
 
 def _spread(lanes: Floats, n: Floats) -> tuple[Floats, Floats]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from scotoma.numbers.inputs import Codes, Floats
+from scotoma.numbers.inputs import Codes, Flags, Floats
 
 Keys = npt.NDArray[np.integer[Any]]
 Lanes = npt.NDArray[Any]
@@ -20,24 +20,13 @@ Part = tuple[Rows | None, Lanes | None]  # rows that add to a sum, and what; Non
 Sums = tuple[Lanes, ...]  # of each cell, shape (cells,) or (cells, W); the first counts its rows
 
 
-class Tallied(Protocol):
-    """Cells whose rows can be summed, whichever way that is cheapest."""
-
-    @property
-    def keys(self) -> Keys:
-        """Cell of each row under each of G feature subsets, shape (G, N)."""
-
-    @property
-    def number(self) -> int:
-        """Cells of all subsets together."""
-
-    def add(self, rows: Rows | None = None, lanes: Lanes | None = None) -> Lanes:
-        """Sum lanes over all rows of each cell, or over some; without lanes count them."""
-
-
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of some feature subsets, by the cell of each row.
+    """The cells of some feature subsets, whose rows can be summed.
+
+    Attributes:
+        keys: Cell of each row under each of G feature subsets, shape (G, N).
+        number: Cells of all subsets together.
 
     >>> cells = Cells(np.array([[0, 1, 1]]), 2)
     >>> cells.add(), cells.add(np.array([1]))
@@ -51,22 +40,8 @@ class Cells:
         """Sum lanes over all rows of each cell, or over some; without lanes count them."""
         keys = self.keys if rows is None else np.take(self.keys, rows, axis=1)
         if lanes is None:
-            return count_keys(keys, self.number)
+            return np.bincount(keys.ravel(), minlength=self.number)
         return tally_lanes(keys, self.number, lanes)
-
-
-def count_keys(keys: Keys, cells: int) -> Rows:
-    """Count the rows in each cell.
-
-    Args:
-        keys: Cell of each row under each of G feature subsets, shape (G, N), integers below
-            `cells`.
-        cells: Cells of all subsets together.
-
-    >>> count_keys(np.array([[0, 1, 1, 0], [2, 2, 3, 2]]), 4)
-    array([2, 2, 3, 1])
-    """
-    return np.bincount(keys.ravel(), minlength=cells)
 
 
 def tally_lanes(keys: Keys, cells: int, lanes: Lanes) -> Lanes:
@@ -153,8 +128,7 @@ class ClusterSums:
         return cls(cell, cluster, rows, sums)
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterVariance:
+class ClusterVariance(NamedTuple):
     """The variance of slices' effects over clusters, shape (T,) each.
 
     Attributes:
@@ -169,58 +143,55 @@ class ClusterVariance:
     event_squares: Floats
     clusters: Floats
 
-    def take(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> ClusterVariance:
+    def take(self, chosen: Flags | Rows) -> ClusterVariance:
         """Keep some of the slices."""
-        return ClusterVariance(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return ClusterVariance(*(own[chosen] for own in self))
 
     @classmethod
     def of(
-        cls, pairs: ClusterSums, cells: int, cell: Codes, n: Floats, whole: ClusterSums | None
+        cls, pairs: ClusterSums, size: Rows, cell: Rows, whole: ClusterSums | None
     ) -> ClusterVariance:
         """Add up the influences of the clusters.
 
         With S the sum over a cluster's m rows in the slice, n rows in all, the influence is S / n
         against nothing, and (S - m mean) / n - (S' - m' rest) / n' against the rest, where the
         cluster has m' rows with sum S'. The sum of squares is multiplied by C / (C - 1).
+
+        Args:
+            pairs: What each cluster has in each slice.
+            size: Rows of every slice.
+            cell: The slices that are asked for.
+            whole: What each cluster has in all rows; None against nothing.
         """
 
         def add(values: Floats) -> Floats:
-            return np.asarray(np.bincount(pairs.cell, values, cells)[cell], np.float64)
+            return np.asarray(np.bincount(pairs.cell, values, size.size), np.float64)
 
-        def spread(values: Floats) -> Floats:
-            every = np.zeros(cells)
-            every[cell] = values
-            return every[pairs.cell]
-
-        size = np.ones(cells)
-        size[cell] = n
-        size = size[pairs.cell]
-        own = pairs.sums[:, 0] / size
-        clusters = counted = add(np.ones(pairs.rows.size))
-        second, fourth = np.zeros(n.size), np.zeros(n.size)
-        if whole is not None:
-            total, outside = whole.sums[:, 0].sum(), whole.rows.sum() - n
-            inside = add(pairs.sums[:, 0])
-            rest = (total - inside) / outside
-            centred = pairs.sums[:, 0] - pairs.rows * spread(inside / n)
-            at = np.searchsorted(whole.cluster, pairs.cluster)
-            there = whole.sums[at, 0] - whole.rows[at] * spread(rest)
-            here = pairs.sums[:, 0] - pairs.rows * spread(rest)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                own = centred / size - (there - here) / spread(outside)
-                away = there / spread(outside)
-            second = _power(whole, rest, 2) / outside**2 - add(away**2)
-            fourth = _power(whole, rest, 4) / outside**4 - add(away**4)
-            counted = np.full(n.size, float(whole.rows.size))
-        second, fourth = second + add(own**2), fourth + add(own**4)
         with np.errstate(divide="ignore", invalid="ignore"):
+            sums, rows, n = pairs.sums[:, 0], pairs.rows, size[pairs.cell]
+            own = sums / n
+            clusters = counted = add(np.ones(rows.size))
+            second = fourth = np.zeros(size.size)
+            if whole is not None:
+                inside, outside = add(sums), whole.rows.sum() - size
+                rest = (whole.sums[:, 0].sum() - inside) / outside
+                at = np.searchsorted(whole.cluster, pairs.cluster)
+                there = whole.sums[at, 0] - whole.rows[at] * rest[pairs.cell]
+                here = sums - rows * rest[pairs.cell]
+                far = outside[pairs.cell]
+                own = (sums - rows * (inside / size)[pairs.cell]) / n - (there - here) / far
+                second = _power(whole, rest, 2) / outside**2 - add((there / far) ** 2)
+                fourth = _power(whole, rest, 4) / outside**4 - add((there / far) ** 4)
+                counted = np.full(size.size, float(whole.rows.size))
+            second, fourth = second + add(own**2), fourth + add(own**4)
             excess = np.where(second > 0, counted * fourth / second**2 - 1.0, 0.0)
-        return cls(
+        variance = cls(
             second * counted / np.maximum(counted - 1, 1),
             2 * counted / np.maximum(excess, 1e-12),
             add(pairs.sums[:, 1] ** 2),
             clusters,
         )
+        return variance.take(cell)
 
 
 def _power(whole: ClusterSums, mean: Floats, power: int) -> Floats:

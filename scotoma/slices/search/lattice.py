@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.numbers.inputs import Flags
-from scotoma.slices.judging.tally import Cells, Keys, Lanes, Rows
+from scotoma.slices.judging.tally import Cells, Keys
 from scotoma.slices.search.predicates import Encoded
 
 Subset = tuple[int, ...]
@@ -22,7 +22,7 @@ SPARSE = 4  # times as many cells as rows: from here on empty cells are not numb
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Block(Cells):
     """Some feature subsets of one cross size, and the cell of every row under each.
 
     A cell is a combination of one predicate of each feature: a slice. Cells of a subset are
@@ -31,24 +31,13 @@ class Block:
     Attributes:
         subsets: Places of the features of each subset, ascending.
         starts: First cell of each subset, and the number of cells, shape (G + 1,).
-        keys: Cell of each row under each subset, shape (G, N).
         occupied: For subsets of many more cells than rows the cells that hold rows, of which
             alone the block has numbers; None where it has one for each.
     """
 
     subsets: tuple[Subset, ...]
     starts: npt.NDArray[np.int64]
-    keys: Keys
     occupied: tuple[npt.NDArray[np.int64] | None, ...]
-
-    @property
-    def number(self) -> int:
-        """Cells of all subsets of the block that have a number."""
-        return int(self.starts[-1])
-
-    def add(self, rows: Rows | None = None, lanes: Lanes | None = None) -> Lanes:
-        """Sum over the rows of each cell, as `Tallied` says."""
-        return Cells(self.keys, self.number).add(rows, lanes)
 
     def together(self, flags: list[Flags]) -> Flags:
         """Collect the flags of the numbered cells from those of all cells of each subset."""
@@ -117,7 +106,7 @@ def blocks(
                 own = values.size
             keys[g] += starts[g].astype(np.int32)
             starts[g + 1] = starts[g] + own
-        yield Block(chosen, starts, keys, tuple(occupied))
+        yield Block(keys, int(starts[-1]), chosen, starts, tuple(occupied))
 
 
 def subset_groups(widths: list[int], most_cells: int, most: int) -> Iterator[tuple[int, int]]:

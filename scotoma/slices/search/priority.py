@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from scotoma.numbers.inputs import Flags, Floats
-from scotoma.slices.judging.choose import Judge
+from scotoma.slices.judging.evidence import Evidence
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, minimal, visit
@@ -95,7 +95,7 @@ def scores_of(order: Order, seed: int) -> Scores:
 
 def prioritise(
     encoded: Encoded,
-    evidence: Judge,
+    evidence: Evidence,
     asked: SearchSettings,
     decide: Decide,
     budget: Budget,
@@ -163,7 +163,7 @@ def _subdivide(
 
 def _evaluate(
     encoded: Encoded,
-    evidence: Judge,
+    evidence: Evidence,
     chosen: dict[Subset, Flags],
     state: _State,
     budget: Budget,

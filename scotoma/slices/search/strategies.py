@@ -13,8 +13,7 @@ import numpy.typing as npt
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.numbers.multiplicity import adjust
 from scotoma.slices.hashing import hash_ids
-from scotoma.slices.judging.choose import Judge
-from scotoma.slices.judging.evidence import JudgedCells
+from scotoma.slices.judging.evidence import Evidence, JudgedCells
 from scotoma.slices.judging.tally import Cells, Rows
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.priority import Iteration, prioritise
@@ -163,7 +162,7 @@ class TableInMemory(SearchedTable):
         halves: Two parts of the rows, for confirmation.
     """
 
-    evidence: Judge
+    evidence: Evidence
     budget: Budget
     halves: tuple[Rows, Rows]
 
@@ -207,7 +206,7 @@ class TableInMemory(SearchedTable):
         return HalfTests((first, second), partial(flag_rows, self.encoded), rows)
 
     @cached_property
-    def _parts(self) -> list[tuple[Encoded, Judge]]:
+    def _parts(self) -> list[tuple[Encoded, Evidence]]:
         return [(self.encoded.take(rows), self.evidence.take(rows)) for rows in self.halves]
 
 
@@ -288,7 +287,7 @@ def split(ids: npt.NDArray[np.generic], seed: int) -> tuple[Rows, Rows]:
     return np.flatnonzero(first[own]), np.flatnonzero(~first[own])
 
 
-def _conditional(encoded: Encoded, evidence: Judge, keys: tuple[Key, ...]) -> PValues:
+def _conditional(encoded: Encoded, evidence: Evidence, keys: tuple[Key, ...]) -> PValues:
     """Give p-value and size of each slice among the rows in none before it."""
     remaining = np.arange(evidence.rows)
     results: PValues = []

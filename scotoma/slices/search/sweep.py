@@ -14,7 +14,7 @@ import numpy as np
 
 from scotoma.numbers.inputs import Flags, Floats, Ints
 from scotoma.processes import map_in_order
-from scotoma.slices.judging.choose import Judge
+from scotoma.slices.judging.evidence import Evidence
 from scotoma.slices.judging.tally import Cells, Keys, Lanes, Rows
 from scotoma.slices.search.lattice import (
     CELLS,
@@ -111,7 +111,7 @@ def join_hits(parts: list[Hits]) -> Hits:
 
 def sweep(
     encoded: Encoded,
-    evidence: Judge,
+    evidence: Evidence,
     max_cross: int,
     least: int,
     keep: float,
@@ -159,7 +159,7 @@ def sweep(
 
 
 def _blocks(
-    encoded: Encoded, evidence: Judge, subsets: list[Subset], budget: Budget
+    encoded: Encoded, evidence: Evidence, subsets: list[Subset], budget: Budget
 ) -> Iterator[Block]:
     """Cut the subsets of a cross size into blocks; those that can, share a pass over the rows."""
     bounds = {"most_cells": budget.cells, "most_keys": budget.keys}
@@ -181,7 +181,7 @@ def _ordered(hits: Hits) -> Hits:
 
 def visit(
     encoded: Encoded,
-    evidence: Judge,
+    evidence: Evidence,
     block: Block,
     least: int,
     keep: float,
@@ -399,13 +399,12 @@ def joint_blocks(
             own += codes[features[-2]]
             own *= sizes[features[-1]]
             own += codes[features[-1]]
+        starts = np.cumsum([0, *(width for own in widths[first:last] for width in own)])
+        subsets = [own[:f] + own[f + 1 :] for own in joint[first:last] for f in range(len(own))]
         yield Joint(
-            tuple(own[:f] + own[f + 1 :] for own in joint[first:last] for f in range(len(own))),
-            np.cumsum([0, *(width for own in widths[first:last] for width in own)]),
-            keys,
-            (None,) * sum(len(own) for own in joint[first:last]),
+            keys, int(starts[-1]), tuple(subsets), starts, (None,) * len(subsets),
             tuple(shapes[first:last]),
-        )
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
