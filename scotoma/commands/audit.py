@@ -89,15 +89,15 @@ def audit(options: AuditOptions) -> Answer:
     from scotoma.config.reading import configuration
     from scotoma.run.judging import Judging
     from scotoma.steps import audit as audits
-    from scotoma.steps.identical import run_identical
-    from scotoma.steps.plan import plan_audit
-    from scotoma.steps.planted import find_planted
-    from scotoma.steps.review import measure_reviewed
 
     out, step, quiet = options.out, options.step, options.quiet
     if options.planted:
+        from scotoma.steps.planted import find_planted
+
         return find_planted(options.seed or 0)
     if options.labels == "reviewed":
+        from scotoma.steps.review import measure_reviewed
+
         return measure_reviewed(str(out))
     if options.resume and out and options.config is None and step == "log":
         return audits.log_again(out, quiet=quiet).answer(step)
@@ -107,9 +107,13 @@ def audit(options: AuditOptions) -> Answer:
     home = options.config.parent if options.config else Path()
     with code_allowed(config.source.network, home, allowed=options.allow_code):
         if options.plan:
+            from scotoma.steps.plan import plan_audit
+
             trial = not options.no_trial
             return plan_audit(config, options.assumed_error, trial=trial, quiet=quiet)
         if options.identical:
+            from scotoma.steps.identical import run_identical
+
             modes = (False, True) if options.both_modes else (options.deterministic,)
             return run_identical(config, out, options.identical, modes, quiet=quiet)
         terms = Judging(chosen_rules(options.rules, options.margin), day(options.as_of))

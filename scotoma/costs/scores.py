@@ -26,11 +26,13 @@ def plan_of_scores(config: Config) -> tuple[Document, dict[str, Any]]:
     Raises:
         DataError: They cannot be read.
     """
-    from scotoma.sources.answers import supplied_scores
+    from scotoma.predictions.reruns import with_reruns
 
-    score = config.source.score
+    score, supplied = config.source.score, config.source.answers(config)
     assert score is not None
-    examples, scores = supplied_scores(config, survey_examples(config).examples.split("test"))
+    assert supplied is not None
+    examples = with_reruns(survey_examples(config).examples.split("test"), supplied.rows)
+    scores = {name: said.predicted for name, said in supplied.read(examples)}
     partition, clusters = examples.partition(), examples.clusters
     tables = {
         variant.name: score_table(

@@ -24,7 +24,7 @@ from scotoma.processes import progress
 from scotoma.robustness.plan import CorruptedCondition, corrupted_file
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
-from scotoma.sources.answers import reruns_an_example, supplied_reruns
+from scotoma.sources.answers import names_in_files
 from scotoma.storage.files import read_record, written
 
 CLASSES = 1_000  # of ImageNet
@@ -133,7 +133,8 @@ def import_corrupted(
             return
         models = imported_models(run, members)
         # An example whose clean picture was predicted again has a row for each rerun.
-        again = reruns_an_example(run.config, supplied_reruns(run.config))
+        supplied = run.config.source.answers(run.config)
+        again = 1 if supplied is None else supplied.rows
         ids = list(examples.ids if again == 1 else map(example_of_row, examples.ids[::again]))
         asked = {
             _called(called, condition): names
@@ -206,12 +207,11 @@ def imported_models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]
         run: Whose predictions are imported.
         members: Variant to how many of its members are asked for.
     """
-    models = {}
+    models, called = {}, names_in_files(run.config)
     for name, count in members.items():
-        called = (run.config.baseline or "dense") if name == "dense" else name
         records = [run.member(name, k).with_suffix(".json") for k in range(count)]
         run.fetch(*records)
-        models[called] = [str(read_record(record)["taken_from"]) for record in records]
+        models[called[name]] = [str(read_record(record)["taken_from"]) for record in records]
     return models
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,162 +157,143 @@ def names_in_files(config: Config) -> dict[str, str]:
     }
 
 
-Supplied: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]  # variant, model, its reruns
+@dataclass(frozen=True)
+class SuppliedAnswers:
+    """What the files of an audit hold, listed once for all that ask: each file is read for it.
 
-
-def supplied_reruns(config: Config) -> dict[str, dict[str, list[str]]]:
-    """List what the files of predictions hold, once for all that ask: each file is read for it.
-
-    Args:
-        config: As `complete` leaves it.
-
-    Returns:
-        What the files call a variant, to model to the names of its reruns.
-
-    Raises:
-        DataError: See `reruns_by_variant`.
+    Attributes:
+        config: As `completed` leaves it.
+        reruns: What the files call a variant, to model to the names of its reruns.
     """
-    return reruns_by_variant(config.source.tables(), config.limits)
 
+    config: Config
+    reruns: Mapping[str, Mapping[str, Sequence[str]]]
 
-def reruns_an_example(config: Config, supplied: Supplied) -> int:
-    """How many rows each example takes: 1 unless a model that is audited was evaluated again."""
-    reruns = audited_reruns(config, supplied).values()
-    return rerun_rows(len(own) for models in reruns for own in models.values())
+    @classmethod
+    def of(cls, config: Config) -> SuppliedAnswers:
+        """List them.
 
+        Raises:
+            DataError: See `reruns_by_variant`.
+        """
+        return cls(config, reruns_by_variant(config.source.tables(), config.limits))
 
-def audited_reruns(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence[str]]]:
-    """The models that are audited and their reruns, by what the files call the variant."""
-    return {
-        called: dict(list(supplied[called].items())[: config.models_of(name)])
-        for name, called in names_in_files(config).items()
-    }
+    @property
+    def audited(self) -> dict[str, dict[str, Sequence[str]]]:
+        """By variant the models that are audited, and their reruns."""
+        return {
+            name: dict(list(self.reruns[called].items())[: self.config.models_of(name)])
+            for name, called in names_in_files(self.config).items()
+        }
 
+    @property
+    def rows(self) -> int:
+        """How many rows each example takes: 1 unless an audited model was evaluated again."""
+        return rerun_rows(len(own) for models in self.audited.values() for own in models.values())
 
-def left_out(config: Config, supplied: Supplied) -> list[AdmissionNote]:
-    """Tell what the files hold and the audit does not take."""
-    names = names_in_files(config)
-    notes = list(encoding_notes((one.place for one in config.source.tables()), config.limits))
-    if others := [name for name in supplied if name not in names.values()]:
-        sentence = f"source.files also holds {', '.join(map(repr, others))}, not audited"
-        notes.append(reading_note("source.files", sentence))
-    notes += [
-        reading_note(
-            called,
-            f"of {len(supplied[called])} models of {called!r} the first {models} by name are "
-            "audited",
-            name,
+    def told(self, examples: AuditedExamples) -> AuditedExamples:
+        """The examples, a row for each rerun, with notes on what the audit does not take.
+
+        Raises:
+            DataError: They have several labels, and reruns.
+        """
+        if self.rows > 1 and self.config.label.columns:
+            raise DataError(
+                "predictions of several labels must hold one run of each model, got "
+                f"{self.rows} reruns; name the reruns as models, or keep one"
+            )
+        examples = with_reruns(examples, self.rows)
+        return replace(examples, admission=(*examples.admission, *self._left_out()))
+
+    def _left_out(self) -> Iterator[AdmissionNote]:
+        config, names = self.config, names_in_files(self.config)
+        yield from encoding_notes((one.place for one in config.source.tables()), config.limits)
+        if others := [name for name in self.reruns if name not in names.values()]:
+            sentence = f"source.files also holds {', '.join(map(repr, others))}, not audited"
+            yield reading_note("source.files", sentence)
+        for name, called in names.items():
+            if (held := len(self.reruns[called])) > (models := config.models_of(name)):
+                sentence = f"of {held} models of {called!r} the first {models} by name are audited"
+                yield reading_note(called, sentence, name)
+
+    def read(self, examples: AuditedExamples) -> Iterator[tuple[str, ExternalPredictions]]:
+        """What the models of each variant predict, or score, a column a model.
+
+        Args:
+            examples: The test examples, a row for each rerun.
+
+        Raises:
+            DataError: See `read_external`; every score is asked for, and there are reruns.
+        """
+        config, source, rows = self.config, self.config.source, self.rows
+        asked = replace(
+            self._request(examples, [*self.audited], rows),
+            scores=config.keep_scores is True,
+            numbers="" if source.score is None else source.score.column,
+            every_score=config.keeps_every_score,
         )
-        for name, called in names.items()
-        if len(supplied[called]) > (models := config.models_of(name))
-    ]
-    return notes
+        if asked.every_score and rows > 1:
+            raise DataError(
+                f"keep_scores full is for one answer to an example, and source.files has {rows} "
+                "reruns; choose true or false"
+            )
+        said = read_external(source.tables(), asked)
+        clusters = None if examples.clusters is None else examples.clusters[::rows]
+        for name, called in names_in_files(config).items():
+            own = source.judged(said[called], name, config, asked.ids, clusters)
+            yield name, join_reruns(own, self.audited[name], rows)
 
+    def baseline_errors(self, examples: AuditedExamples) -> NDArray[np.float64] | None:
+        """How often the models of the baseline err on each example.
 
-def answers(
-    config: Config, examples: AuditedExamples, supplied: Supplied
-) -> Iterator[tuple[str, ExternalPredictions]]:
-    """What the models of each variant predict, or score, a column a model.
+        Args:
+            examples: The test examples, one row each.
 
-    Args:
-        config: As `complete` leaves it.
-        examples: The test examples, a row for each rerun.
-        supplied: From `supplied_reruns`.
-    """
-    source, reruns = config.source, audited_reruns(config, supplied)
-    rows = reruns_an_example(config, supplied)
-    asked = replace(
-        _request(config, examples, reruns, rows),
-        scores=config.keep_scores is True,
-        numbers="" if source.score is None else source.score.column,
-        every_score=config.keeps_every_score,
-    )
-    if asked.every_score and rows > 1:
-        raise DataError(
-            f"keep_scores full is for one answer to an example, and source.files has {rows} "
-            "reruns; choose true or false"
+        Returns:
+            Shares of the models, each the mean over its reruns, shape (N,); None where examples
+            have no labels.
+
+        Raises:
+            DataError: See `read_external`.
+        """
+        if not examples.labelled:
+            return None
+        (said,) = read_external(
+            self.config.source.tables(), self._request(examples, ["dense"])
+        ).values()
+        wrong = said.predicted != examples.labels[:, None]
+        ends = np.cumsum([*map(len, self.audited["dense"].values())])[:-1]
+        shares: NDArray[np.float64] = np.mean(
+            [own.mean(axis=1) for own in np.split(wrong, ends, axis=1)], axis=0
         )
-    said = read_external(source.tables(), asked)
-    clusters = None if examples.clusters is None else examples.clusters[::rows]
-    for name, called in names_in_files(config).items():
-        own = source.judged(said[called], name, config, asked.ids, clusters)
-        yield name, join_reruns(own, reruns[called], rows)
+        return shares
 
-
-def _request(
-    config: Config,
-    examples: AuditedExamples,
-    reruns: Mapping[str, Mapping[str, Sequence[str]]],
-    rows: int = 1,
-) -> PredictionRequest:
-    """What is read of some variants: the classes that their models answer."""
-    models = {
-        called: [again for one in own.values() for again in one] for called, own in reruns.items()
-    }
-    ids = examples.ids if rows == 1 else list(map(example_of_row, examples.ids[::rows]))
-    column, label, unlabelled = config.label.column, config.label, frozenset[str]()
-    # Examples that were left out since they have no label are read only where there are some.
-    if column is not None and any(note.subject == column for note in examples.admission):
-        table = config.source.table(config, images=False).table
-        unlabelled = frozenset(table["example_id"]) - {*ids}
-    return PredictionRequest(
-        models, ids, examples.classes, threshold=label.threshold, limits=config.limits,
-        labels=label.several, left_out=unlabelled,
-    )  # fmt: skip
-
-
-def supplied_scores(
-    config: Config, examples: AuditedExamples
-) -> tuple[AuditedExamples, dict[str, NDArray[np.float64]]]:
-    """Read the scores of every variant without a run.
-
-    Args:
-        config: Of an audit of scores, as `complete` leaves it.
-        examples: Its test examples.
-
-    Returns:
-        The examples, a row for each rerun; and by variant the scores of its models, shape (N, K).
-
-    Raises:
-        DataError: See `read_external`.
-    """
-    supplied = supplied_reruns(config)
-    repeated = with_reruns(examples, reruns_an_example(config, supplied))
-    found = answers(config, repeated, supplied)
-    return repeated, {name: said.predicted for name, said in found}
-
-
-def baseline_errors(config: Config, examples: AuditedExamples) -> NDArray[np.float64] | None:
-    """How often the models of the baseline err on each example.
-
-    Args:
-        config: As `complete` leaves it.
-        examples: The test examples.
-
-    Returns:
-        Shares of the models, each the mean over its reruns, shape (N,); None where examples have
-        no labels.
-
-    Raises:
-        DataError: See `read_external`.
-    """
-    if not examples.labelled:
-        return None
-    called = names_in_files(config)["dense"]
-    models = audited_reruns(config, supplied_reruns(config))[called]
-    asked = _request(config, examples, {called: models})
-    said = read_external(config.source.tables(), asked)[called]
-    wrong = said.predicted != examples.labels[:, None]
-    each = np.split(wrong, np.cumsum([*map(len, models.values())])[:-1], axis=1)
-    shares: NDArray[np.float64] = np.mean([own.mean(axis=1) for own in each], axis=0)
-    return shares
+    def _request(
+        self, examples: AuditedExamples, variants: Sequence[str], rows: int = 1
+    ) -> PredictionRequest:
+        """What is read of some variants: the classes that their models answer."""
+        config, label, called = self.config, self.config.label, names_in_files(self.config)
+        models = {
+            called[name]: [again for own in self.audited[name].values() for again in own]
+            for name in variants
+        }
+        ids = examples.ids if rows == 1 else list(map(example_of_row, examples.ids[::rows]))
+        unlabelled = frozenset[str]()
+        # Examples that were left out since they have no label are read only where there are some.
+        if label.column and any(note.subject == label.column for note in examples.admission):
+            table = config.source.table(config, images=False).table
+            unlabelled = frozenset(table["example_id"]) - {*ids}
+        return PredictionRequest(
+            models, ids, examples.classes, threshold=label.threshold, limits=config.limits,
+            labels=label.several, left_out=unlabelled,
+        )  # fmt: skip
 
 
 def supplied_models(config: Config, members: Mapping[str, int]) -> dict[str, list[str]]:
     """List the models that the files of an audit hold.
 
     Args:
-        config: As `complete` leaves it.
+        config: As `completed` leaves it.
         members: Variant to how many of its models are asked for.
 
     Returns:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scotoma.inference import Network
     from scotoma.predictions.external import ExternalPredictions
     from scotoma.predictions.tables import PredictionTable
+    from scotoma.sources.answers import SuppliedAnswers
 
 
 MODEL = "A built-in or torchvision network, or package.module:function with --allow-code."
@@ -244,6 +245,10 @@ class Source(Frozen, ABC):
             members: Which models of a variant; None for all.
         """
         return {}
+
+    def answers(self, config: Config) -> SuppliedAnswers | None:
+        """List what models said, where the source has that; None where models are run."""
+        return None
 
     def run_as(self, config: Config, classes: int) -> Network:
         """What members with scores of so many classes are run as."""

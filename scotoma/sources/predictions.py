@@ -28,6 +28,7 @@ from scotoma.storage import StampedFiles
 if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.predictions.tables import PredictionTable
+    from scotoma.sources.answers import SuppliedAnswers
 
 
 KEY = "example_id"
@@ -212,6 +213,11 @@ class PredictionsSource(Source):
             pattern or self.files, self.id_column, {} if pattern else self.columns,
             called=called, option=option, predicted=self.predicted,
         )  # fmt: skip
+
+    def answers(self, config: Config) -> SuppliedAnswers:
+        from scotoma.sources.answers import SuppliedAnswers
+
+        return SuppliedAnswers.of(config)
 
     def completed(self, config: Config) -> Config:
         from scotoma.sources.answers import completed

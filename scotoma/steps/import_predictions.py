@@ -16,17 +16,16 @@ from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
 from scotoma.audit.document import DENSE, MeasuredRows
 from scotoma.datasets import AuditedExamples
-from scotoma.datasets.parts import PartDigests, part_digest
+from scotoma.datasets.parts import part_digest
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import dealt_outcomes, outcomes
 from scotoma.detection.table import BoxReading
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import DataError
-from scotoma.inference.members import manifests, score_files
+from scotoma.inference.members import manifests, member_files, score_files
 from scotoma.numbers.inputs import Flags
 from scotoma.predictions import Predictions, ScoredExamples
 from scotoma.predictions.external import ExternalPredictions
-from scotoma.predictions.reruns import with_reruns
 from scotoma.predictions.scores import ScoreHeads, write_scores
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
@@ -34,17 +33,11 @@ from scotoma.processes import progress
 from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
 from scotoma.run import Run, write_json
 from scotoma.run.folder import INPUTS
+from scotoma.run.shards import shards
 from scotoma.run.sources import confirmed, read_sources
-from scotoma.sources.answers import (
-    Supplied,
-    answers,
-    audited_reruns,
-    left_out,
-    names_in_files,
-    reruns_an_example,
-)
-from scotoma.sources.reading import load_examples
+from scotoma.sources.answers import SuppliedAnswers, names_in_files
 from scotoma.steps.gather import write_manifests
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 
@@ -164,70 +157,46 @@ def measure_detectors(
 EXTERNAL = "external"
 
 
-def prepare_predicted(run: Run, supplied: Supplied) -> None:
-    """Read and check the table of examples, and write it.
-
-    Args:
-        run: The run.
-        supplied: From `supplied_reruns`.
-    """
-    progress.start("read examples", 1)
-    rows = reruns_an_example(run.config, supplied)
-    if rows > 1 and run.config.label.columns:
-        raise DataError(
-            f"predictions of several labels must hold one run of each model, got {rows} reruns; "
-            "name the reruns as models, or keep one"
-        )
-    examples = with_reruns(load_examples(run.config), rows)
-    left = left_out(run.config, supplied)
-    digests = PartDigests(examples)
-    with written(run.examples) as temporary:
-        parts = digests.passing([examples.table])
-        replace(examples, admission=(*examples.admission, *left)).write_parts(temporary, parts)
-    digests.write(run)
-    progress.advance("read examples")
-
-
-def import_predictions(run: Run, supplied: Supplied) -> list[Path]:
-    """Write what every model predicted: a file and a manifest a variant, a record a member.
-
-    Args:
-        run: The run.
-        supplied: From `supplied_reruns`.
-
-    Returns:
-        The files of predictions and the manifests.
-    """
+@when_due
+def import_predictions(run: Run, supplied: SuppliedAnswers) -> Iterator[Leaves]:
+    """Write what every model predicted: a file a variant, a record a member."""
     source, config = run.config.source, run.config
-    names = names_in_files(config)
-    held = [run.predictions(name) for name in names]
-    outputs = [*held, *([precision_file(run.root)] if source.boxes is not None else [])]
-    members = {name: range(config.models_of(name)) for name in names}
+    members = {name: range(len(models)) for name, models in supplied.audited.items()}
+    outputs = [run.predictions(name) for name in members]
+    outputs += [precision_file(run.root)] * (source.boxes is not None)
     outputs += [path for name, own in members.items() for path in score_files(run, name, own)]
-    records = [_record(run, name, k) for name, own in members.items() for k in own]
     files = source.files_of_models(config)
     known = read_sources(run.mirror)
     seen = confirmed(files, known)
     made_with = f"{seen.key('files')}/{part_digest(run, 'shown')}"
     if source.score is not None:  # true numbers are no part of what examples show
         made_with += f"/{known.key('examples')}"
-    opens = [run.examples]
-    with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
-        if due:
-            _import(run, supplied)
-            confirmed(files, seen)
-    with run.step("prepare-001", manifests(run), [run.examples, *held, *records]) as due:
-        if due:
-            write_manifests(run)
-    return [*outputs, *manifests(run)]
+    yield Leaves(
+        [*outputs, *_records(run)], made_with=made_with, told=outputs, record="prepare-000",
+        opens=(run.examples,),
+    )  # fmt: skip
+    _import(run, supplied)
+    confirmed(files, seen)
 
 
-def _import(run: Run, supplied: Supplied) -> None:
-    config, names = run.config, names_in_files(run.config)
+@when_due
+def describe_predictions(run: Run) -> Iterator[Leaves]:
+    """Write a manifest a variant."""
+    held = [run.predictions(variant.name) for variant in run.config.resolved_variants]
+    yield Leaves(manifests(run), [run.examples, *held, *_records(run)], record="prepare-001")
+    write_manifests(run)
+
+
+def _records(run: Run) -> list[Path]:
+    (every,) = shards(run.config.most_models, 1)
+    return member_files(run, [one.name for one in run.config.resolved_variants], every)[1::2]
+
+
+def _import(run: Run, supplied: SuppliedAnswers) -> None:
+    config, models = run.config, {name: [*own] for name, own in supplied.audited.items()}
     examples = AuditedExamples.read(run.examples, images=False, split="test")
-    reruns = audited_reruns(config, supplied)
-    progress.start("import predictions", len(names))
-    said = dict(answers(config, examples, supplied))
+    progress.start("import predictions", len(models))
+    said = dict(supplied.read(examples))
     if config.source.score is None:
         silent = {name: own.predicted == len(examples.classes) for name, own in said.items()}
         strange = next(iter(said.values())).strange
@@ -248,11 +217,12 @@ def _import(run: Run, supplied: Supplied) -> None:
             notes = (*blocking(said[name].admission, name), *note)
             said[name] = replace(said[name], admission=notes)
     for name, own in said.items():
-        _write(run, name, list(reruns[names[name]]), own, examples)
+        _write(run, name, models[name], own, examples)
         progress.advance("import predictions")
     if config.source.boxes is not None:
-        models = {name: (called, list(reruns[called])) for name, called in names.items()}
-        measure_detectors(run, config.source.boxes, models)
+        called = names_in_files(config)
+        named = {name: (called[name], own) for name, own in models.items()}
+        measure_detectors(run, config.source.boxes, named)
 
 
 def _ids_behind(classes: int, strange: int) -> NDArray[np.int64]:
@@ -297,8 +267,4 @@ def _write(
         }
         if paired:
             record["paired_with"] = {"variant": paired, "sha256": f"{EXTERNAL}: model {model}"}
-        write_json(_record(run, name, index), record)
-
-
-def _record(run: Run, name: str, index: int) -> Path:
-    return run.member(name, index).with_suffix(".json")
+        write_json(run.member(name, index).with_suffix(".json"), record)

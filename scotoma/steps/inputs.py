@@ -145,15 +145,17 @@ Look = tuple[Mapping[str, StampedFiles], Sources]  # files by the key of the sou
 
 
 @contextlib.contextmanager
-def changes_told(run: Run) -> Iterator[Look]:
+def changes_told(run: Run, config: Config) -> Iterator[Look]:
     """Look at every file that an audit reads; those that nobody wrote to are not read.
 
     After the block it is written down what they are, and said what changed since the last look and
     what is made again.
-    """
-    from scotoma.steps.external_models import models_here
 
-    files, remarks = _files_read(models_here(run))
+    Args:
+        run: The run.
+        config: Its configuration, with models in a folder of this machine.
+    """
+    files, remarks = _files_read(config)
     before = read_sources(run.mirror)
     parts = {part: part_digest(run, part) for part in AGAIN}
     sources = examine(files, before, remarks)

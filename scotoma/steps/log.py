@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from scotoma.processes import progress
 from scotoma.processes.machine import hardware, versions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.workers import workers_left
+from scotoma.steps.table import Leaves, when_due
 from scotoma.verdict.frontier import frontier_rows
 
 NOWHERE = (
@@ -46,38 +47,40 @@ def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
     """
     from scotoma.tracking import tracking_uri
 
-    tracked, audit = run.path("tracking.json"), run.path("audit.json")
-    measured = run.path("measurements.json")
-    uri = tracking_uri(run)
-    gate = run.section("verdict")
-    inputs = [audit, gate, run.path("report.html"), *manifests(run)]
-    retraining = run.config.retraining
-    waiting = os.environ.get("MLFLOW_RUN_ID")  # a new one waits for the verdict
-    named = (retraining.model, retraining.alias) if retraining and retraining.model else ()
-    made_with = "/".join(
-        filter(None, ["off" if uri is None else uri or "nowhere", *named, waiting])
-    )
-    with run.step("log", [tracked], inputs, made_with=made_with) as due:
-        if due:
-            unset = UNSET if run.config.tracking.uri == "environment" else NOWHERE
-            reason = "" if uri is None else unset
-            content: dict[str, Any] = {"reason": reason, "link": "", "runs": {}}
-            if uri:
-                progress.start("log to MLflow", 1)
-                content = _logged(run, read_audit(audit), read_part(gate, GateResult), uri, job)
-                progress.advance("log to MLflow")
-            write_json(tracked, content)
-    run.fetch(tracked, *manifests(run))
-    if reason := read_json(tracked)["reason"]:
+    uri, retraining, measured = tracking_uri(run), run.config.retraining, "measurements.json"
+    outputs = write_tracked(run, uri, job)
+    run.fetch(*outputs, *manifests(run))
+    if reason := read_json(*outputs)["reason"]:
         run.forget("log")
         if required and reason != NOWHERE:
             raise NotLogged(f"{UNLOGGED}: {reason}")
     run.mirror.fetch_folder("steps")
-    write_json(measured, _measurements(run))
-    run.publish(measured)
+    write_json(run.path(measured), _measurements(run))
+    run.publish(run.path(measured))
     if retraining is not None:
         _tidy(run, retraining.keep, uri)
-    return [tracked]
+    return outputs
+
+
+@when_due
+def write_tracked(run: Run, uri: str | None, job: str) -> Iterator[Leaves]:
+    """Log the audit, and write down where it is, or why it is not."""
+    tracked, audit, gate = run.path("tracking.json"), run.path("audit.json"), run.section("verdict")
+    retraining = run.config.retraining
+    waiting = os.environ.get("MLFLOW_RUN_ID")  # a new one waits for the verdict
+    named = (retraining.model, retraining.alias) if retraining and retraining.model else ()
+    place = "off" if uri is None else uri or "nowhere"
+    yield Leaves(
+        [tracked], [audit, gate, run.path("report.html"), *manifests(run)],
+        "/".join(filter(None, [place, *named, waiting])), record="log",
+    )  # fmt: skip
+    unset = UNSET if run.config.tracking.uri == "environment" else NOWHERE
+    content: dict[str, Any] = {"reason": "" if uri is None else unset, "link": "", "runs": {}}
+    if uri:
+        progress.start("log to MLflow", 1)
+        content = _logged(run, read_audit(audit), read_part(gate, GateResult), uri, job)
+        progress.advance("log to MLflow")
+    write_json(tracked, content)
 
 
 def import_tracking(run: Run) -> None:

@@ -21,7 +21,6 @@ from scotoma.costs.measure import (
     measure_training,
 )
 from scotoma.costs.plan import Plan, plan_document
-from scotoma.costs.robustness import forecast_robustness
 from scotoma.costs.scores import plan_of_scores
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_decoding import available_memory
@@ -111,11 +110,10 @@ def _plan(
     error: float | NDArray[np.float64] | None = assumed
     cost, steps, groups = NetworkCost(reason="left out: the data cannot be audited"), {}, []
     with bars(quiet=quiet) as begin:
-        if assumed is None and has_answers:
-            from scotoma.sources.answers import baseline_errors
-
+        if assumed is None:
             begin("read predictions")
-            error = baseline_errors(config, test)
+            supplied = config.source.answers(config)
+            error = supplied and supplied.baseline_errors(test)
         if whole:
             groups = forecast_groups(
                 config, survey.examples, ASSUMED if error is None else error,
@@ -128,9 +126,13 @@ def _plan(
             cost = _network_cost(config, size, images, files, seconds)
             steps = step_costs(config, size, images.encoded_bytes, cost)
         wrong = None if error is None else float(np.mean(error))
-        robust = forecast_robustness(config, survey.examples, wrong, images, cost)
-        if robust is not None and steps:
-            steps["robustness"] = robust.cost
+        robust = None
+        if config.robustness is not None:
+            from scotoma.costs.robustness import forecast_robustness  # SciPy comes with it
+
+            robust = forecast_robustness(config, survey.examples, wrong, images, cost)
+            if robust is not None and steps:
+                steps["robustness"] = robust.cost
     return Plan(
         config, survey, None if newest is None else str(newest), size, images, assumed,
         wrong or 0.0, groups, steps,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from scotoma.config import Config
 from scotoma.config.gate import GateRules
 from scotoma.config.gate_groups import (
     refuse_rules_about_labels,
@@ -19,8 +21,12 @@ from scotoma.run.judging import Judging
 from scotoma.run.sources import SOURCES, confirmed
 from scotoma.steps.external_models import fetch_models, models_here
 from scotoma.steps.inputs import Look, changes_told
+from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
+
+if TYPE_CHECKING:
+    from scotoma.sources.answers import SuppliedAnswers
 
 
 def prepare(run: Run) -> list[Path]:
@@ -28,9 +34,15 @@ def prepare(run: Run) -> list[Path]:
 
     External predictions are imported whole.
     """
-    predicted = run.config.source.has_answers
-    made = _predicted(run) if predicted else [*fetch_models(run), *_decoded(run)]
-    leaves = [*made, run.path(SOURCES)]
+    leaves, config = fetch_models(run), models_here(run)
+    with changes_told(run, config) as look:
+        supplied = config.source.answers(config)
+        leaves += write_examples(run, config, look, supplied)
+    if supplied is not None:
+        from scotoma.steps.import_predictions import describe_predictions, import_predictions
+
+        leaves += [*import_predictions(run, supplied), *describe_predictions(run)]
+    leaves.append(run.path(SOURCES))
     rules = Judging.of(run).rules
     if rules is not None:
         tested = AuditedExamples.read(run.examples, images=False).split("test")
@@ -56,57 +68,44 @@ def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: b
         refuse_rules_about_labels(rules)
 
 
-def _predicted(run: Run) -> list[Path]:
-    from scotoma.sources.answers import reruns_an_example, supplied_reruns
-    from scotoma.steps.import_predictions import import_predictions, prepare_predicted
-
-    with changes_told(run) as look:
-        supplied = supplied_reruns(run.config)
-        rows = reruns_an_example(run.config, supplied)
-        more = f"/{rows} reruns" if rows > 1 else ""
-        outputs = _examples(run, look, lambda: prepare_predicted(run, supplied), more)
-    return [*outputs, *import_predictions(run, supplied)]
-
-
-def _decoded(run: Run) -> list[Path]:
-    with changes_told(run) as look:
-        return _examples(run, look, lambda: _decode(run))
-
-
-def _examples(run: Run, look: Look, read: Callable[[], None], more: str = "") -> list[Path]:
-    """The examples of both splits.
+@when_due
+def write_examples(
+    run: Run, config: Config, look: Look, supplied: SuppliedAnswers | None
+) -> Iterator[Leaves]:
+    """Read, check and write the examples of both splits.
 
     Args:
         run: The run.
+        config: Its configuration, with models in a folder of this machine.
         look: From `changes_told`.
-        read: Reads and writes them.
-        more: What else than the sources they are made from.
+        supplied: What models said of them; None where models are run.
     """
     outputs, (files, sources) = [run.examples, parts_file(run)], look
-    made_with = sources.key(*(key for key in sources.files if key != "models")) + more
-    made_with += models_here(run).source.digest_beside()
-    with run.step("prepare", outputs, made_with=made_with) as due:
-        if due:
-            read()
-            confirmed(files, sources)
-    return outputs
-
-
-def _decode(run: Run) -> None:
+    made_with = sources.key(*(key for key in sources.files if key != "models"))
+    if supplied is not None and supplied.rows > 1:
+        made_with += f"/{supplied.rows} reruns"
+    made_with += config.source.digest_beside()
+    yield Leaves(outputs, made_with=made_with, record="prepare")
     from scotoma.datasets.orientation import orientation_notes
-    from scotoma.sources.reading import open_examples
+    from scotoma.sources.reading import load_examples, open_examples
 
-    examples, parts = open_examples(models_here(run))
-    progress.start("decode images", 1)
-    digests, oriented = PartDigests(examples), list[str]()
-    with written(run.examples) as temporary:
+    task, oriented = "decode images" if supplied is None else "read examples", list[str]()
+    if supplied is None:
+        examples, parts = open_examples(config)
         # A broken image is refused before anything is trained.
-        checked = checked_parts(
-            parts, examples.size, limits=run.config.limits, rows_an_image=examples.rows_an_image,
+        parts = checked_parts(
+            parts, examples.size, limits=config.limits, rows_an_image=examples.rows_an_image,
             oriented=oriented,
         )  # fmt: skip
+    else:
+        examples = supplied.told(load_examples(config))
+        parts = iter([examples.table])
+    progress.start(task, 1)
+    digests = PartDigests(examples)
+    with written(run.examples) as temporary:
         examples.write_parts(
-            temporary, digests.passing(checked), lambda: orientation_notes(examples, oriented)
+            temporary, digests.passing(parts), lambda: orientation_notes(examples, oriented)
         )
     digests.write(run)
-    progress.advance("decode images")
+    progress.advance(task)
+    confirmed(files, sources)

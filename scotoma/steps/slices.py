@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +38,7 @@ SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as t
 def slices(run: Run) -> Iterator[Leaves]:
     """Measure the images, then find the slices on which each compressed population fell."""
     section = run.section("slices")
-    looks = _measured(run)
+    looks = write_statistics(run) if _has_images(run) else []
     yield Leaves([section], [*measure_inputs(run), *looks], told=[section, *looks])
     from scotoma.slices.features import features_of
 
@@ -75,21 +74,22 @@ def harmed_slices(
     return _search(_outcome(comparison, examples), examples, features, asked, 0)
 
 
-def _measured(run: Run) -> list[Path]:
-    """Measure the statistics of the test images; no file where the audit has no images."""
+@when_due
+def write_statistics(run: Run) -> Iterator[Leaves]:
+    """Measure the statistics of the test images."""
+    table = run.path("image_statistics.parquet")
+    yield Leaves([table], [run.examples], record="image_statistics")
+    progress.start("measure images", 1)
+    with written(table) as temporary:
+        statistics = image_statistics(AuditedExamples.read(run.examples, split="test"))
+        statistics.write_parquet(temporary)
+    progress.advance("measure images")
+
+
+def _has_images(run: Run) -> bool:
     run.fetch(run.examples)
     first = pl.scan_parquet(run.examples, glob=False).head(1).collect()
-    if "image" not in first.columns or first["image"].struct.field("bytes").null_count():
-        return []
-    table = run.path("image_statistics.parquet")
-    with run.step("image_statistics", [table], [run.examples]) as due:
-        if due:
-            examples = AuditedExamples.read(run.examples, split="test")
-            progress.start("measure images", 1)
-            with written(table) as temporary:
-                image_statistics(examples).write_parquet(temporary)
-            progress.advance("measure images")
-    return [table]
+    return "image" in first and not first["image"].struct.field("bytes").null_count()
 
 
 def _search(

@@ -235,33 +235,41 @@ class Leaves:
         inputs: The files that it reads; if one changes, the step is due again.
         made_with: What else decides its outputs, such as versions of libraries.
         told: The files of which later steps are told; None for the outputs.
+        record: What its record is called; empty for the step's name, and a number of a shard.
+        opens: Files of which it reads a part, whose digest is in `made_with`.
     """
 
     outputs: list[Path]
     inputs: list[Path] = field(default_factory=list)
     made_with: str = ""
     told: list[Path] | None = None
+    record: str = ""
+    opens: tuple[Path, ...] = ()
 
 
 def when_due(function: Callable[..., Iterator[Leaves]]) -> Callable[..., list[Path]]:
-    """Make a step of a function that yields once what it leaves, and then works if that is due.
+    """Make a step, or a part of one, of a function that says once what it leaves, then works.
 
     Args:
-        function: Takes a run and, if each shard of members has a task of its own, a shard. Members
-            do not depend on groups, names and the like, and read of the examples what `made_with`
-            has the digest of.
+        function: Takes a run and, if each shard of members has a task of its own, a shard; parts
+            of steps take more. It yields what it leaves, and goes on if that is due. Members do
+            not depend on groups, names and the like, and read of the examples what `made_with` has
+            the digest of.
 
     Returns:
         The step. It returns the files of which later steps are told; errors as for `Run.step`.
     """
 
     @functools.wraps(function)
-    def step(run: Run, shard: Shard | None = None) -> list[Path]:
-        work = function(run) if shard is None else function(run, shard)
-        leaves, name, more = next(work), function.__name__, dict[str, Any]()
-        if shard is not None:
-            name, more = f"{name}-{shard.index:03d}", {"opens": [run.examples], "measures": False}
-        with run.step(name, leaves.outputs, leaves.inputs, leaves.made_with, **more) as due:
+    def step(run: Run, *arguments: Any) -> list[Path]:
+        work = function(run, *arguments)
+        leaves = next(work)
+        name, opens, measures = leaves.record or function.__name__, leaves.opens, True
+        if arguments and isinstance(shard := arguments[0], Shard):
+            name, opens, measures = f"{name}-{shard.index:03d}", (run.examples,), False
+        with run.step(
+            name, leaves.outputs, leaves.inputs, leaves.made_with, opens, measures
+        ) as due:
             if due:
                 next(work, None)
         return leaves.outputs if leaves.told is None else leaves.told

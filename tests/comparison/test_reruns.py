@@ -15,7 +15,7 @@ from scotoma.predictions import Predictions
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import AGAIN, models_by_variant, reruns_by_variant
 from scotoma.run import Run, read_json
-from scotoma.sources.answers import baseline_errors
+from scotoma.sources.answers import SuppliedAnswers
 from scotoma.sources.reading import load_examples
 from scotoma.steps.bias import bias
 from scotoma.steps.prepare import prepare
@@ -112,7 +112,7 @@ def test_a_column_names_reruns_and_models_may_have_different_numbers(tmp_path: P
     kept = Predictions.read(run.predictions("w4"))
     assert (kept.predicted[::2] == kept.predicted[1::2]).all()  # one rerun stands beside both
     config = load_config(tmp_path / "audit.yaml").completed()  # as `check` reads it
-    wrong = baseline_errors(config, load_examples(config).split("test"))
+    wrong = SuppliedAnswers.of(config).baseline_errors(load_examples(config).split("test"))
     assert wrong == pytest.approx(1 - right["bf16"].mean(axis=1))
 
 
