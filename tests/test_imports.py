@@ -318,6 +318,8 @@ def questions_of_kind(source: str) -> list[str]:
                 wrong = re.search(r"\w*Source\b", ast.unparse(kinds))
             case ast.Call(func=ast.Name(id="hasattr" | "getattr"), args=[asked, *_]):
                 wrong = re.search(r"(^|\.|_)source$", ast.unparse(asked))
+            case ast.MatchMapping(keys=[ast.Constant("source"), *_]):
+                wrong = "'kind'" in text
             case ast.Compare() | ast.Match():
                 compared = (node.left, *node.comparators) if isinstance(node, ast.Compare) else ()
                 sides = compared or (node.subject,)
@@ -341,6 +343,7 @@ def questions_of_kind(source: str) -> list[str]:
         "hasattr(config.source, 'recipe')",
         "getattr(wanted_source, 'classes', ())",
         "match source.kind:\n    case 'onnx': pass",
+        "match content:\n    case {'source': {'kind': 'scores'}}: pass",
     ],
 )
 def test_the_scanner_sees_every_way_to_ask_a_source_for_its_kind(asked: str) -> None:

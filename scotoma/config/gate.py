@@ -179,13 +179,13 @@ def with_margin(rule: Rule, margin: float) -> Rule:
     return rule.model_copy(update=changed)
 
 
-_RATES = """\
+RATE_RULE = """\
   - id: {name}_{over}
     metric: {name}
     over: {over}
     max_increase: {{relative: 0.2, absolute: 0.005}}
 """
-_UNANSWERED = """\
+UNANSWERED_RULE = """\
   - id: unanswered
     metric: unanswered
     over: {over}
@@ -246,14 +246,14 @@ def default_rules(
     ['changed']
     """
     over = "groups" if groups else "all"
-    silent = _UNANSWERED.format(over=over) if unanswered else ""
+    silent = UNANSWERED_RULE.format(over=over) if unanswered else ""
     if scored:
         return parse_rules(f"rules:\n{_MEANS.format(over=over)}", "the default rules")
     if not labelled:
         text = _CHANGED.format(over=over) if shipped else _CIE
         return parse_rules(f"rules:\n{text}{silent}", "the default rules")
     names = ["fpr", "fnr"] if positive else ["error"]
-    text = "".join(_RATES.format(name=name, over=over) for name in names)
+    text = "".join(RATE_RULE.format(name=name, over=over) for name in names)
     text += ("" if shipped else _CIE) + ("" if positive else _CLASSES) + silent
     return parse_rules(f"rules:\n{text}", "the default rules")
 

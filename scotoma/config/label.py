@@ -144,31 +144,6 @@ def threshold_classes(threshold: float) -> tuple[str, str]:
     return f"at least {threshold:g}", f"below {threshold:g}"
 
 
-def parts_as_examples(content: Any) -> Any:
-    """Spell out sources whose rows are parts, or have no class: boxes, scores, a single table.
-
-    Args:
-        content: A configuration as it was written; of another kind of source it stays as it is.
-
-    >>> parts_as_examples({"source": {"kind": "detections"}})["cluster"]
-    {'column': 'image_id'}
-    >>> parts_as_examples({"source": {"kind": "scores"}})["label"]
-    'none'
-    >>> parts_as_examples({"source": {"kind": "generic", "table": "t.csv"}})["source"]
-    {'kind': 'predictions', 'files': 't.csv', 'examples': 't.csv'}
-    """
-    match content:
-        case {"source": {"kind": "detections"}}:
-            return {"label": {"column": "label"}, "cluster": {"column": "image_id"}} | content
-        case {"source": {"kind": "scores"}}:
-            return {"label": "none"} | content
-        case {"source": {"kind": "generic", **others}}:
-            table = others.pop("table", None)
-            both = dict.fromkeys(() if table is None else ("files", "examples"), table)
-            return content | {"source": {"kind": "predictions"} | both | others}
-    return content
-
-
 def labels_as_groups(content: Any) -> Any:
     """Add what several labels mean for a configuration: groups of labels, examples as clusters.
 

@@ -17,7 +17,6 @@ from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.label import (
     Label,
     labels_as_groups,
-    parts_as_examples,
     spelled_out,
     unread_labels,
 )
@@ -40,7 +39,7 @@ from scotoma.config.techniques import BASE
 from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Variant, VariantEntry, resolve, way_of
 from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource
-from scotoma.sources.registry import AnySource
+from scotoma.sources.registry import AnySource, with_implied
 from scotoma.storage.files import content_digest
 
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
@@ -118,7 +117,7 @@ class Config(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _parts_of_an_example_are_rows(cls, content: Any) -> Any:
-        return labels_as_groups(parts_as_examples(content))
+        return labels_as_groups(with_implied(content))
 
     def _misfits(self) -> Iterator[str]:
         yield from unread_labels(self)

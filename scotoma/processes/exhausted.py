@@ -42,7 +42,7 @@ def exhausted(error: BaseException) -> str:
     >>> exhausted(ValueError("full of errors"))
     ''
     """
-    return next((SENTENCES[kind] for kind in map(_kind, _chain(error)) if kind), "")
+    return next((SENTENCES[kind] for kind in map(_kind, error_chain(error)) if kind), "")
 
 
 def lacks_memory(error: BaseException) -> bool:
@@ -54,10 +54,10 @@ def lacks_memory(error: BaseException) -> bool:
     >>> lacks_memory(MemoryError()), lacks_memory(ValueError("no number"))
     (True, False)
     """
-    return "memory" in map(_kind, _chain(error))
+    return "memory" in map(_kind, error_chain(error))
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def error_chain(error: BaseException) -> Iterator[BaseException]:
     """An error, and those that it came from."""
     seen: list[BaseException] = []
     below: BaseException | None = error

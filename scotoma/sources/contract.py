@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -102,6 +102,7 @@ class Source(Frozen, ABC):
     has_answers: ClassVar[bool] = False  # what models said, and neither models nor images
     may_have_several_labels: ClassVar[bool] = False
     shows_faces: ClassVar[bool] = False
+    implies: ClassVar[Mapping[str, Any]] = {}  # keys beside `source` that hold unless written
     variants_key: ClassVar[str] = ""  # of entries of `variants` that name what others made
     name_variants: ClassVar[str] = ""  # what to do, where `variants` holds others
 

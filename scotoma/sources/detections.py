@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
@@ -26,6 +26,9 @@ class DetectionsSource(PredictionsSource):
 
     kind: Literal["detections"]  # type: ignore[assignment]  # a table of predictions in COCO's form
     may_have_several_labels: ClassVar[bool] = False
+    implies: ClassVar[Mapping[str, Any]] = {
+        "label": {"column": "label"}, "cluster": {"column": "image_id"},
+    }  # fmt: skip
 
     files: FilePlace = Field(
         min_length=1,

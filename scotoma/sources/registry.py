@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import Field
 
@@ -34,3 +34,26 @@ AnySource = Annotated[
 ]
 SOURCES = get_args(get_args(AnySource)[0])
 KINDS = {kind: one for one in SOURCES for kind in get_args(one.model_fields["kind"].annotation)}
+
+
+def with_implied(content: Any) -> Any:
+    """Spell out what a kind of source implies for the rest of a configuration.
+
+    Args:
+        content: A configuration as it was written; what it says itself stays.
+
+    >>> with_implied({"source": {"kind": "detections"}})["cluster"]
+    {'column': 'image_id'}
+    >>> with_implied({"source": {"kind": "scores"}})["label"]
+    'none'
+    >>> with_implied({"source": {"kind": "generic", "table": "t.csv"}})["source"]
+    {'kind': 'predictions', 'files': 't.csv', 'examples': 't.csv'}
+    """
+    match content:
+        case {"source": {"kind": "generic", **others}}:
+            table = others.pop("table", None)
+            both = dict.fromkeys(() if table is None else ("files", "examples"), table)
+            return content | {"source": {"kind": "predictions"} | both | others}
+        case {"source": {"kind": str(kind)}} if kind in KINDS:
+            return {**KINDS[kind].implies, **content}
+    return content

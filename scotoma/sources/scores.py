@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -31,6 +31,7 @@ class ScoresSource(PredictionsSource):
 
     kind: Literal["scores"]  # type: ignore[assignment]  # a table of predictions that are numbers
     may_have_several_labels: ClassVar[bool] = False
+    implies: ClassVar[Mapping[str, Any]] = {"label": "none"}
 
     files: FilePlace = Field(
         min_length=1,

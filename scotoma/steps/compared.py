@@ -36,7 +36,14 @@ from scotoma.comparison.section import (
     listing_document,
 )
 from scotoma.config import load_config
-from scotoma.config.gate import GateRules, chosen_rules, day, parse_rules
+from scotoma.config.gate import (
+    RATE_RULE,
+    UNANSWERED_RULE,
+    GateRules,
+    chosen_rules,
+    day,
+    parse_rules,
+)
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.sections import SliceSettings
@@ -62,26 +69,7 @@ from scotoma.steps.prepare import refuse_unfit_rules
 from scotoma.verdict.words import admission_lines
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
-RULES = """\
-rules:
-  - id: error_all
-    metric: error
-    over: all
-    max_increase: {relative: 0.2, absolute: 0.005}
-"""
-UNANSWERED = """\
-  - id: unanswered
-    metric: unanswered
-    over: {over}
-    max_increase: {{relative: 0.2, absolute: 0.005}}
-"""
 Verdict = tuple[GateFile, Sequence[AdmissionNote]]  # and what its audit says of the answers
-GROUP_RULES = """\
-  - id: error_groups
-    metric: error
-    over: groups
-    max_increase: {relative: 0.2, absolute: 0.005}
-"""
 
 
 def judge_compared(
@@ -188,9 +176,11 @@ def _rules(rules: GateRules | None, answers: AnswersInMemory) -> GateRules | Non
     classes, attributes = answers.examples.classes, answers.examples.attributes
     if not {RIGHT, FOUND} & {*classes}:
         return rules
-    text = RULES + (GROUP_RULES if attributes else "")
+    text = "rules:\n" + RATE_RULE.format(name="error", over="all")
+    if attributes:
+        text += RATE_RULE.format(name="error", over="groups")
     if NO_ANSWER in classes:
-        text += UNANSWERED.format(over="groups" if attributes else "all")
+        text += UNANSWERED_RULE.format(over="groups" if attributes else "all")
     standard = parse_rules(text, "the rules")
     return standard if rules is None else rules.on(standard)
 

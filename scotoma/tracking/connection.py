@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.extras import needs
+from scotoma.processes.exhausted import error_chain
 from scotoma.run.lock import try_lock
 from scotoma.storage.credentials import masked
 from scotoma.storage.files import written
@@ -247,7 +248,7 @@ def fault(error: BaseException, uri: str) -> str:
 
 def cause(error: BaseException, uri: str) -> str:
     """Say what went wrong, in words that hold no credentials."""
-    chain = _chain(error)
+    chain = [*error_chain(error)]
     where = masked(uri)
     if does_not_answer(error):
         words = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), "")
@@ -264,7 +265,7 @@ def cause(error: BaseException, uri: str) -> str:
 
 def _status(error: BaseException) -> int:
     """The HTTP status of an answer; 0 where it is not known."""
-    for one in _chain(error):
+    for one in error_chain(error):
         response = getattr(one, "response", None)
         if (code := getattr(response, "status_code", None)) is not None:
             return int(code)
@@ -280,15 +281,7 @@ def _status(error: BaseException) -> int:
 def does_not_answer(error: BaseException) -> bool:
     """Whether an error says that the server is down, or silent."""
     silent = ("ConnectionError", "ConnectTimeout", "ReadTimeout")
-    return any(type(one).__name__ in silent for one in _chain(error))
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """An error and those that it came from."""
-    chain = [error]
-    while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
-        chain.append(below)
-    return chain
+    return any(type(one).__name__ in silent for one in error_chain(error))
 
 
 def refuse_file_store(uri: str) -> None:
