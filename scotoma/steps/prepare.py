@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scotoma.config import Config
-from scotoma.config.gate import GateRules
-from scotoma.config.gate_groups import (
+from scotoma.config.gate import (
+    GateRules,
     refuse_rules_about_labels,
     refuse_rules_of_other_kind,
     refuse_unknown_groups,

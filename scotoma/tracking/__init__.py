@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from scotoma.tracking.audits import forget_pages, history
+from scotoma.tracking.audits import forget_pages, history, log_failure, log_skip
 from scotoma.tracking.connection import import_client
-from scotoma.tracking.failed import log_failure, log_skip
 from scotoma.tracking.kubeflow import scalar_metrics
 from scotoma.tracking.registry import Registered, register
 from scotoma.tracking.store import Tracked, log_audit, tracking_uri

@@ -17,6 +17,7 @@ from scotoma.inference.members import recorded_members
 from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.storage.credentials import masked
+from scotoma.tracking.audits import audit_place
 from scotoma.tracking.connection import (
     LONGEST,
     fault,
@@ -26,7 +27,6 @@ from scotoma.tracking.connection import (
     reading,
     sqlite_file,
 )
-from scotoma.tracking.failed import audit_place
 
 MODEL, VERSION = "scotoma.model", "scotoma.model_version"  # tags of the audit's run
 FOLDER = "models"  # among the artifacts of the audit's run: a folder for each variant

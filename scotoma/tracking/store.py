@@ -26,7 +26,7 @@ from scotoma.printable import printable
 from scotoma.run import Run, portable
 from scotoma.run.workers import workers_left
 from scotoma.storage.credentials import masked
-from scotoma.tracking.audits import logged_audits
+from scotoma.tracking.audits import audit_place, close_failures, logged_audits
 from scotoma.tracking.connection import (
     DATA_DATE,
     UNATTACHED,
@@ -40,7 +40,6 @@ from scotoma.tracking.connection import (
     runs_of,
     wait_for_server,
 )
-from scotoma.tracking.failed import audit_place, close_failures
 from scotoma.tracking.kubeflow import PARENT, KubeflowRun, describe_root, kubeflow_run
 from scotoma.tracking.records import (
     NOTE,

@@ -16,7 +16,13 @@ from scotoma.audit.gate import Margins
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import EXCESS
 from scotoma.audit.robustness import ALL_KINDS
-from scotoma.config.gate import GateRules, Rule
+from scotoma.config.gate import (
+    GateRules,
+    Rule,
+    refuse_rules_about_labels,
+    refuse_rules_of_other_kind,
+    refuse_unknown_groups,
+)
 from scotoma.config.gate_changes import (
     ChangedRule,
     ChangeRule,
@@ -25,11 +31,6 @@ from scotoma.config.gate_changes import (
     ScoreRule,
     SincePreviousRule,
     SlicesRule,
-)
-from scotoma.config.gate_groups import (
-    refuse_rules_about_labels,
-    refuse_rules_of_other_kind,
-    refuse_unknown_groups,
 )
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
