@@ -18,7 +18,7 @@ from scotoma.run.mirror import ETAGS, Mirror, cache_folder
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 from scotoma.storage.files import file_digest, written
-from scotoma.tracking import tracking_uri
+from scotoma.tracking.store import tracking_uri
 
 pytestmark = pytest.mark.slow
 

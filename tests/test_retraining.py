@@ -19,8 +19,9 @@ from scotoma.run.judging import Judging
 from scotoma.steps.judging.previous import fetch_previous, leave_previous, margin_of
 from scotoma.steps.runner import perform
 from scotoma.steps.table import STEPS, groups
-from scotoma.tracking import log_failure, log_skip, tracking_uri
+from scotoma.tracking.audits import log_failure, log_skip
 from scotoma.tracking.registry import NO_MODELS
+from scotoma.tracking.store import tracking_uri
 from tests.commands import measured, scotoma
 from tests.external_predictions import CONFIG, write
 

@@ -22,7 +22,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run
 from scotoma.steps.table import groups
-from scotoma.tracking import scalar_metrics
+from scotoma.tracking.kubeflow import scalar_metrics
 from scotoma.tracking.records import audit_records, member_records
 from scotoma.verdict.gate import judge
 from tests.audits import addresses

@@ -68,12 +68,11 @@ class AnnotatedSource(ImageFiles):
         return table
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
-        """Read annotations of both splits, and the image files that they name.
+        """Read annotations of both splits, and match them with the image files that they name.
 
         Raises:
-            DataError: A file cannot be read or does not hold what it should, an image is absent,
-                the splits have different categories, or no image names one gender where that is
-                asked for.
+            DataError: A file cannot be read or does not hold what it should, the splits have
+                different categories, or no image names one gender where that is asked for.
         """
         parts = [
             self.read_split(name, config.limits).with_columns(pl.lit(split).alias("split"))
@@ -83,7 +82,7 @@ class AnnotatedSource(ImageFiles):
         table = self.joined(pl.concat(parts, how="vertical_relaxed"), config.limits)
         audited, notes = self._of_one_gender(table)
         return self.with_files(
-            table, self.annotations(), audited, images=images, below=self.folders_of_images(),
+            table, self.annotations(), audited, below=self.folders_of_images(),
             notes=notes,
         )  # fmt: skip
 

@@ -57,27 +57,25 @@ class CelebaSource(ImageFiles):
         for folder in IMAGES:
             if storage.holds_files(storage.join(self.data, folder)):
                 return folder
-        names = storage.list_files(self.data)
-        packed = any(name.endswith("img_align_celeba.zip") for name in names)
+        packed = any(name.endswith("img_align_celeba.zip") for name in _listed(self.data))
         raise DataError(
             f"source.data {self.data} must hold img_align_celeba with the images; "
             f"{'unpack img_align_celeba.zip' if packed else 'put the folder'} there"
         )
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
-        return self.read(needed_columns(config)[1], images=images)
+        return self.read(needed_columns(config)[1])
 
-    def read(self, wanted: Sequence[str] = (), *, images: bool = True) -> SourceTable:
+    def read(self, wanted: Sequence[str] = ()) -> SourceTable:
         """Read the attributes, the partition and the faces of its training and test images.
 
         Args:
             wanted: Columns that the audit needs; `identity` is read only if it is among them.
-            images: Whether to read the files. If not, rows without image are counted, not refused.
 
         Returns:
             One row an image of the training or test partition, in the order of the attributes'
-            list: `example_id` (name of the file), `split`, the attributes as -1 or 1, `identity`
-            if it is wanted, and `image` if `images` is set. Beside it how list and folder match.
+            list: `example_id` (name of the file), `split`, the attributes as -1 or 1, and
+            `identity` if it is wanted. Beside it how list and folder match.
 
         Raises:
             DataError: A list or an image is absent, a list does not fit, or lists differ.
@@ -99,7 +97,7 @@ class CelebaSource(ImageFiles):
             )
         table = table.with_columns(pl.col("split").replace(SPLITS)).rename({"image": "example_id"})
         called, audited = storage.join(place, ATTRIBUTES), pl.col("split") != "validation"
-        return self.with_files(table, called, audited, images=images)
+        return self.with_files(table, called, audited)
 
     def named_files(self, names: list[str]) -> dict[str, storage.StampedFiles]:
         files = _listed(self.data)

@@ -222,7 +222,7 @@ class Source(Frozen, ABC):
 
     @abstractmethod
     def table(self, config: Config, *, images: bool) -> SourceTable:
-        """Read the rows, and with them their images if these are asked for."""
+        """Read the rows, with their images where rows bring them and these are asked for."""
 
     def image_folder(self) -> str | None:
         """Folder of the images that are files of their own; None where rows bring theirs."""
@@ -347,28 +347,25 @@ class ImageFiles(Source):
         called: str,
         audited: pl.Expr | bool = True,
         *,
-        images: bool,
         below: tuple[str, ...] = ("",),
         notes: tuple[str, ...] = (),
     ) -> SourceTable:
-        """Join the rows that are audited with the files of their images.
+        """Match the rows that are audited with the files of their images, of which none is read.
 
         Args:
             table: One row an image, `example_id` its path below the folder.
             called: What messages call the table.
             audited: Whether a row is.
-            images: Whether to read the files. If not, rows without image are counted, not refused.
             below: Folders whose images are to have rows.
             notes: On the table.
 
         Raises:
-            DataError: A row has no image, a folder is empty, or a path leads out of it.
+            DataError: A folder is empty, or a path leads out of it.
         """
         from scotoma.datasets.image_files import (
             SUFFIXES,
             image_files,
             join_images,
-            read_images,
             spelled_as_files,
         )
 
@@ -383,16 +380,11 @@ class ImageFiles(Source):
             if name in named or (name.lower().endswith(SUFFIXES) and name.startswith(below))
         ]
         join = join_images(names, pictures, elsewhere=everyone, respelled=respelled)
-        complaint = join.complaint(called, folder)
-        if complaint and images:
-            raise DataError(complaint)
-        if empty and self.needs_full_folders and not complaint:
+        if empty and self.needs_full_folders and not join.complaint(called, folder):
             raise DataError(
                 f"folder {printable(empty)!r} in {folder} is empty, so its class has no image; "
                 "add its images, or remove it"
             )
-        if images:
-            rows = rows.with_columns(read_images(folder, names))
         return SourceTable(rows, called, join, notes)
 
     def files_read(self, config: Config) -> SourceFiles:

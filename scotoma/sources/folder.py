@@ -62,23 +62,22 @@ class TabledImages(ImageFiles):
         return self.images
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
-        return self.read(images=images, limits=config.limits)
+        return self.read(config.limits)
 
-    def read(self, *, images: bool = True, limits: ReaderLimits = LIMITS) -> SourceTable:
-        """Read the attributes and the image files they name.
+    def read(self, limits: ReaderLimits = LIMITS) -> SourceTable:
+        """Read the attributes, and match them with the image files they name.
 
         Args:
-            images: Whether to read the files. If not, rows without image are counted, not refused.
             limits: Memory and time for reading the CSV.
 
         Returns:
             One row an image of the train or test split: `example_id` (the value of the key column
-            as a plain path), `split`, every other column of the CSV as text, and `image` (encoded
-            bytes, and the name as `path`) if `images` is set. Beside it how table and folder match.
+            as a plain path), `split`, and every other column of the CSV as text. Beside it how
+            table and folder match.
 
         Raises:
             DataError: The CSV or the folder cannot be read, the key or split column is absent, a
-                row has no image, a folder in the folder is empty, or a path leads out of it.
+                folder in the folder is empty, or a path leads out of it.
         """
         table = attributes_table(self.attributes, limits)
         own = self.split_column
@@ -98,7 +97,7 @@ class TabledImages(ImageFiles):
         table = table.with_columns(
             pl.Series("example_id", names, dtype=pl.String), _split(self.split).alias("split")
         ).drop({self.key, "image"} - {"example_id"}, strict=False)
-        return self.with_files(table, self.attributes, pl.col("split").is_not_null(), images=images)
+        return self.with_files(table, self.attributes, pl.col("split").is_not_null())
 
     def named_files(self, names: list[str]) -> dict[str, StampedFiles]:
         images = StampedFiles(self.images, tuple(dict.fromkeys(names)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
@@ -53,7 +54,8 @@ def load_examples(config: Config) -> AuditedExamples:
     >>> load_examples(default_config()).attributes
     ('style', 'exposure')
     """
-    return _examples(_read(config, images=True), config)
+    examples, parts = open_examples(config)
+    return replace(examples, table=pl.concat(parts))
 
 
 def open_examples(config: Config) -> tuple[AuditedExamples, Iterator[pl.DataFrame]]:
@@ -76,18 +78,18 @@ def open_examples(config: Config) -> tuple[AuditedExamples, Iterator[pl.DataFram
     """
     place = config.source.image_folder()
     if place is None:
-        examples = load_examples(config)
+        examples = _examples(_read(config, images=True), config)
         return examples, iter([examples.table])
-    survey = survey_examples(config)
-    if survey.join and (complaint := survey.join.complaint(survey.origin, place)):
+    rows = _read(config, images=False)
+    if rows.join and (complaint := rows.join.complaint(rows.origin, place)):
         raise DataError(complaint)
-    examples = survey.examples
+    examples = _examples(rows, config)
     each, names = examples.rows_an_image, examples.image_ids
 
-    def images(start: int, rows: int) -> pl.Series:
+    def images(start: int, count: int) -> pl.Series:
         """Images of some rows; where an image has several labels, its first row brings it."""
-        read = read_images(place, names[start // each : (start + rows) // each])
-        places = pl.Series([k // each if k % each == 0 else None for k in range(rows)])
+        read = read_images(place, names[start // each : (start + count) // each])
+        places = pl.Series([k // each if k % each == 0 else None for k in range(count)])
         return read if each == 1 else read.gather(places)
 
     height = examples.table.height

@@ -212,7 +212,7 @@ def log_again(place: str, *, quiet: bool = False) -> AuditDone:
         ConfigError: It is no finished audit, or tracking is off.
         NotLogged: MLflow does not hold it.
     """
-    from scotoma.tracking import tracking_uri
+    from scotoma.tracking.store import tracking_uri
 
     resumed(place)
     run = Run.open(place)

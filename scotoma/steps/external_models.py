@@ -20,8 +20,8 @@ from scotoma.readers.onnx_outputs import is_one_score, is_probability
 from scotoma.run import Run, read_record, write_json
 from scotoma.run.mirror import local_folder
 from scotoma.storage.files import file_digest, written
-from scotoma.tracking import tracking_uri
 from scotoma.tracking.registry import download_model
+from scotoma.tracking.store import tracking_uri
 
 if TYPE_CHECKING:
     import onnx

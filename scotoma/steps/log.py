@@ -45,7 +45,7 @@ def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
     Raises:
         NotLogged: It does.
     """
-    from scotoma.tracking import tracking_uri
+    from scotoma.tracking.store import tracking_uri
 
     uri, retraining, measured = tracking_uri(run), run.config.retraining, "measurements.json"
     outputs = write_tracked(run, uri, job)
@@ -85,8 +85,8 @@ def write_tracked(run: Run, uri: str | None, job: str) -> Iterator[Leaves]:
 
 def import_tracking(run: Run) -> None:
     """Import MLflow and create its file where there is none: either takes as long as to log."""
-    from scotoma.tracking import import_client, tracking_uri
-    from scotoma.tracking.connection import prepare_store, sqlite_file
+    from scotoma.tracking.connection import import_client, prepare_store, sqlite_file
+    from scotoma.tracking.store import tracking_uri
 
     if uri := tracking_uri(run):
         import_client(uri)
@@ -124,7 +124,8 @@ def _say_kept(text: str) -> None:
 
 def _logged(run: Run, audit: Audit, gate: GateResult, uri: str, job: str) -> dict[str, Any]:
     """What MLflow now holds: runs, and the version of the model if the audit passed."""
-    from scotoma.tracking import log_audit, register
+    from scotoma.tracking.registry import register
+    from scotoma.tracking.store import log_audit
 
     def draw(months: Sequence[LoggedAudit]) -> dict[str, bytes]:
         from scotoma.document.html import html_page

@@ -236,7 +236,7 @@ def tidied(
     Raises:
         ScotomaError: The configuration keeps all, or see `plan_deletion`, `delete_unkept`.
     """
-    from scotoma.tracking import tracking_uri
+    from scotoma.tracking.store import tracking_uri
 
     config = load_config(path)
     if config.retraining is None:
@@ -300,7 +300,7 @@ def give_up(audit: StoredAudit, why: str) -> str:
 
 
 def _in_mlflow(audit: StoredAudit, uri: str) -> str:
-    from scotoma.tracking import forget_pages
+    from scotoma.tracking.audits import forget_pages
 
     folder = Mirror.of(audit.place)
     tracked = folder.root / "tracking.json"

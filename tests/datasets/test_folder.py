@@ -48,19 +48,19 @@ def source(
     )
 
 
-def config(folder: Path) -> Config:
+def config(folder: Path, read: FolderSource | None = None) -> Config:
     text = """
     source: {kind: image_folder, images: p, attributes: t, split: {column: part, train: 0, test: 1}}
     label: {column: face}
     groups: {sex: {column: sex, names: {m: male, f: female}}}
     variants: [dense, {prune: [0.5]}]
     """
-    return parse_config(text, "audit.yaml").model_copy(update={"source": source(folder)})
+    return parse_config(text, "audit.yaml").model_copy(update={"source": read or source(folder)})
 
 
 def refused(folder: Path, **split: str) -> str:
     with pytest.raises(DataError) as caught:
-        source(folder, **split).read()
+        load_examples(config(folder, source(folder, **split)))
     assert caught.value.exit_code == 4
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -74,7 +74,8 @@ def test_rows_are_joined_to_images_by_file_name(folder: Path) -> None:
         ("sub/c.png", "train", "no", "m"),
         ("e.png", "test", "yes", "m"),
     ]
-    for name, image in table.select("example_id", "image").iter_rows():
+    pictures = load_examples(config(folder)).table.select("example_id", "image")
+    for name, image in pictures.iter_rows():
         assert image["path"] == name
         assert image["bytes"] == (folder / "pictures" / name).read_bytes()
 
@@ -213,7 +214,7 @@ def test_the_join_tells_rows_and_images_apart(folder: Path) -> None:
     (folder / "pictures" / "e.png").unlink()
     for name in ("z.png", "Y.JPG", "notes.txt"):
         (folder / "pictures" / name).touch()
-    join = source(folder).read(images=False).join
+    join = source(folder).read().join
     # Four rows of the two splits, d.png of neither; six images: a b d z Y and sub/c.
     assert (join.rows, join.images, join.matched) == (4, 6, 3)
     assert (join.rows_without_image, join.first_rows) == (1, ("e.png",))
@@ -287,7 +288,7 @@ def test_an_empty_class_is_refused(folder: Path, name: str) -> None:
 def test_an_empty_class_that_rows_name_is_refused_by_its_rows(folder: Path) -> None:
     (folder / "pictures" / "sub" / "c.png").unlink()
     assert "1 of 4 rows of" in refused(folder)
-    join = source(folder).read(images=False).join
+    join = source(folder).read().join
     assert join.first_rows == ("sub/c.png",)
 
 
@@ -320,17 +321,17 @@ def bucket(folder: Path, s3: Storage) -> FolderSource:
 
 
 def test_a_bucket_gives_the_examples_of_a_folder(folder: Path, bucket: FolderSource) -> None:
-    table, _, join, _ = source(folder).read()
+    table, (_, _, join, _) = load_examples(config(folder)).table, source(folder).read()
     for places in (["images"], ["attributes"], ["images", "attributes"]):
         moved = {place: getattr(bucket, place) for place in places}
-        found, _, told, _ = source(folder).model_copy(update=moved).read()
-        assert found.equals(table)
-        assert told == join
+        there = source(folder).model_copy(update=moved)
+        assert load_examples(config(folder, there)).table.equals(table)
+        assert there.read().join == join
 
 
 def refused_there(bucket: FolderSource) -> str:
     with pytest.raises(DataError) as caught:
-        bucket.read()
+        load_examples(config(Path(), bucket))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

@@ -73,7 +73,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What MLflow would be told, and where."""
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        "scotoma.tracking.log_failure",
+        "scotoma.tracking.audits.log_failure",
         lambda run, why, uri, *, cancelled, job: told.append((why, uri)) or "",
     )
     return told

@@ -81,10 +81,11 @@ def schedule(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedu
     monkeypatch.setitem(sys.modules, step.__name__, step)
     monkeypatch.setitem(STEPS, "log", Step("log", "", "", module=step.__name__))
     monkeypatch.setattr(
-        "scotoma.tracking.log_skip", lambda config, newest, why, uri: new.skipped.append(why) or ""
+        "scotoma.tracking.audits.log_skip",
+        lambda config, newest, why, uri: new.skipped.append(why) or "",
     )
     monkeypatch.setattr(
-        "scotoma.tracking.log_failure",
+        "scotoma.tracking.audits.log_failure",
         lambda run, why, uri, *, cancelled, job: new.failures.append(why) or "",
     )
     return new

@@ -219,7 +219,7 @@ def silent(
         "import socket, sys; from pathlib import Path\n"
         "def refuse(*arguments): sys.stdout.write(f'connects: {arguments}'); raise OSError\n"
         "socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse\n"
-        "from scotoma.run import Run; from scotoma.tracking import log_audit, tracking_uri\n"
+        "from scotoma.run import Run; from scotoma.tracking.store import log_audit, tracking_uri\n"
         "run = Run.open(Path(sys.argv[1]))\n"
         "from scotoma.audit import read_audit; audit = read_audit(run.path('audit.json'))\n"
         "tracked = log_audit(run, audit, tracking_uri(run, {}))\n"

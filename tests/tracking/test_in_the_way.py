@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from scotoma.tracking import store, tracking_uri
+from scotoma.tracking import store
+from scotoma.tracking.store import tracking_uri
 from tests.faults.faulty import faulty
 from tests.tracking.names import short
 from tests.tracking.test_store import VARIANTS, AuditOf, Folder, runs_of

@@ -14,7 +14,7 @@ from scotoma.errors import DataError
 from scotoma.pipelines.placing import PATIENCE
 from scotoma.run import write_json
 from scotoma.run.mirror import Mirror
-from scotoma.tracking import log_failure
+from scotoma.tracking.audits import log_failure
 from tests.faults.faulty import faulty
 from tests.tracking.test_resumed import Cluster, cluster, logged, whole
 

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from scotoma.run import Run
-from scotoma.tracking import log_failure
+from scotoma.tracking.audits import log_failure
 from tests.tracking.backup import contents, follow, lose
 from tests.tracking.crowd import crowd
 from tests.tracking.names import short

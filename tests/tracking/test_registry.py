@@ -11,9 +11,8 @@ import pytest
 
 from scotoma.run import Run, read_json, write_json
 from scotoma.storage.files import file_digest
-from scotoma.tracking import Registered, forget_pages
-from scotoma.tracking.audits import RETENTION, logged_previous
-from scotoma.tracking.registry import NO_MODELS
+from scotoma.tracking.audits import RETENTION, forget_pages, logged_previous
+from scotoma.tracking.registry import NO_MODELS, Registered
 from tests.tracking.typed import log_audit, register
 
 

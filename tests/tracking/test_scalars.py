@@ -9,7 +9,7 @@ from typing import Any
 from scotoma.audit import GateResult
 from scotoma.numbers import undefined
 from scotoma.run import Run
-from scotoma.tracking import scalar_metrics
+from scotoma.tracking.kubeflow import scalar_metrics
 from tests.audits import filled, whole
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from scotoma.run import Run
-from scotoma.tracking import Tracked, tracking_uri
+from scotoma.tracking.store import Tracked, tracking_uri
 from tests.tracking.names import short
 from tests.tracking.typed import log_audit
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scotoma import tracking
 from scotoma.audit import GateResult
 from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
 from scotoma.run import Run
-from scotoma.tracking import records
+from scotoma.tracking import records, registry, store
 from scotoma.tracking.records import RunRecord
 from tests.audits import filled, whole
 
@@ -26,13 +25,13 @@ def verdict(content: Content) -> GateResult:
 
 def log_audit(
     run: Run, content: Content, uri: str, *, gate: Content | None = None, job: str = ""
-) -> tracking.Tracked:
+) -> store.Tracked:
     judged = None if gate is None else verdict(gate)
-    return tracking.log_audit(run, whole(content), uri, gate=judged, job=job)
+    return store.log_audit(run, whole(content), uri, gate=judged, job=job)
 
 
-def register(run: Run, gate: Content, *others: str) -> tracking.Registered:
-    return tracking.register(run, verdict(gate), *others)
+def register(run: Run, gate: Content, *others: str) -> registry.Registered:
+    return registry.register(run, verdict(gate), *others)
 
 
 def audit_records(

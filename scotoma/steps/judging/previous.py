@@ -150,8 +150,8 @@ def with_previous(rules: GateRules, previous: PreviousAudit | None) -> GateRules
 
 
 def _from_mlflow(run: Run) -> PreviousAudit:
-    from scotoma.tracking import tracking_uri
     from scotoma.tracking.audits import logged_previous
+    from scotoma.tracking.store import tracking_uri
 
     uri = tracking_uri(run, dict(os.environ))
     if not uri:

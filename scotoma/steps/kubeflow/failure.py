@@ -87,7 +87,8 @@ def _recorded(place: str) -> str:
 
 def _log(run: Run, why: str, job: str, *, cancelled: bool) -> None:
     """Log it to MLflow; a database beside the run is not made for that."""
-    from scotoma.tracking import log_failure, tracking_uri
+    from scotoma.tracking.audits import log_failure
+    from scotoma.tracking.store import tracking_uri
 
     uri = tracking_uri(run, dict(os.environ))
     if not uri or uri.startswith("sqlite:"):

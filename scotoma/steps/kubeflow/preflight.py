@@ -105,8 +105,8 @@ def _storage_fault(run_uri: str) -> str:
 
 def _mlflow_fault(run_uri: str, config: Config) -> str:
     """Why MLflow's server does not answer; empty if it does, or if there is none."""
-    from scotoma.tracking import tracking_uri
     from scotoma.tracking.connection import fault, quiet
+    from scotoma.tracking.store import tracking_uri
 
     run = Run(Path(local_folder(run_uri)), config, run_uri if storage.is_remote(run_uri) else "")
     uri = tracking_uri(run, dict(os.environ))

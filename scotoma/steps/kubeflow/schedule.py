@@ -114,7 +114,8 @@ def _finished(root: str) -> Any:
 
 
 def _log_skip(run: Run, newest: str) -> None:
-    from scotoma.tracking import log_skip, tracking_uri
+    from scotoma.tracking.audits import log_skip
+    from scotoma.tracking.store import tracking_uri
 
     why = f"nothing new: {newest} was audited before, with this configuration, gate and code"
     uri = tracking_uri(run, dict(os.environ))

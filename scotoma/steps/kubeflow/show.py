@@ -7,7 +7,7 @@ from collections.abc import Mapping, MutableMapping
 
 from scotoma.audit import GateResult, read_audit, read_part
 from scotoma.run import Run
-from scotoma.tracking import scalar_metrics
+from scotoma.tracking.kubeflow import scalar_metrics
 
 
 def show(
