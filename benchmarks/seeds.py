@@ -47,7 +47,11 @@ def run(out: Path, seed: int) -> dict[str, Any]:
 def row(audit: dict[str, Any], variant: str) -> tuple[str, ...]:
     """Top-1, the minority's relative change and the gap, as text."""
     dense, pruned = (100 * audit["accuracy"][name]["top1"]["value"] for name in ("dense", variant))
-    (gap,) = (g["gap"] for g in audit["gaps"][variant] if g["attribute"] == "exposure")
+    (gap,) = (
+        r["number"]
+        for r in audit["rows"]["gaps"]
+        if r["variant"] == variant and r["what"] == "gap" and r["facts"]["attribute"] == "exposure"
+    )
     (change,) = (
         r["relative"]
         for r in audit["subgroups"][variant]

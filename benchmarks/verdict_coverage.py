@@ -97,7 +97,7 @@ def gaps_and_outcomes(world: World, harm: Harm, drawn: Drawn) -> Iterator[dict[s
                 drawn.labels, drawn.dense, drawn.compressed, ~inside, inside, metric=metric,
                 positive=1, n_classes=2, paired=True,
             )  # fmt: skip
-            yield _line("gap", metric, size, contrast.gap, truths[place]["gap", metric])
+            yield _line("gap", metric, size, contrast["gap"], truths[place]["gap", metric])
         moved = metric_changes(
             d=inside, dense=drawn.dense == 1, compressed=drawn.compressed == 1,
             y=drawn.labels == 1, strata=drawn.attributes[0], paired=True,

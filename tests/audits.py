@@ -25,7 +25,7 @@ __all__ = [
     "whole",
 ]
 
-BY_VARIANT = ("divergence", "subgroups", "gaps", "gallery")
+BY_VARIANT = ("divergence", "subgroups", "gallery")
 
 
 def whole(content: dict[str, Any]) -> Audit:

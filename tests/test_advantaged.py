@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scotoma.bias.gaps import gap_rows
 from scotoma.datasets import AuditedExamples
 from scotoma.steps.measures.clarify import facet_pairs
-from scotoma.steps.measures.harms import gap_rows
 
 # Value: examples, errors of the dense model, errors of the compressed one.
 SEX = {"female": (200, 20, 50), "male": (400, 40, 44)}  # +15.0 and +1.0 points
@@ -36,9 +36,13 @@ def gaps(
 ) -> dict[tuple[str, str], float]:
     """Gap in points by group compared with and group in question."""
     examples, dense, compressed = world(counts)
-    rows = gap_rows(examples, advantaged or {}, dense, compressed, paired=True)
-    assert {row["attribute"] for row in rows} == {"who"}
-    return {(row["group_a"], row["group_b"]): 100 * row["gap"].value for row in rows}
+    rows = list(gap_rows(examples, advantaged or {}, dense, compressed, paired=True))
+    assert {row["facts"]["attribute"] for row in rows} == {"who"}
+    return {
+        (row["facts"]["group_a"], row["facts"]["group_b"]): 100 * row["number"].value
+        for row in rows
+        if row["what"] == "gap"
+    }
 
 
 @pytest.mark.parametrize(
@@ -71,14 +75,17 @@ def test_an_attribute_without_an_advantaged_value_is_compared_as_before() -> Non
 
 def test_a_gap_turns_with_the_advantaged_group_and_keeps_its_width() -> None:
     examples, dense, compressed = world(SEX)
-    (one,), (other,) = (
-        gap_rows(examples, {"who": value}, dense, compressed, paired=True)
+    one, other = (
+        {
+            row["what"]: row["number"]
+            for row in gap_rows(examples, {"who": value}, dense, compressed, paired=True)
+        }
         for value in ("male", "female")
     )
     assert one["gap"].low == pytest.approx(-other["gap"].high)
     assert one["gap"].high == pytest.approx(-other["gap"].low)
     assert one["rise_a"] == other["rise_b"]
-    assert one["p"] == pytest.approx(other["p"])
+    assert one["p"].value == pytest.approx(other["p"].value)
 
 
 @pytest.mark.parametrize(

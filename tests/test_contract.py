@@ -119,7 +119,7 @@ def test_a_file_that_is_no_audit_gets_one_sentence(fault: str) -> None:
         ({"project": "x", "extra": 1}, "must not hold extra"),
         ({"scope": "all"}, "scope should be 'population' or 'shipped', got \"all\""),
         ({"accuracy": {}}, "accuracy must hold dense, prune-0.9, got nothing"),
-        ({"gaps": {"int8": []}}, "gaps must hold prune-0.9, got int8"),
+        ({"subgroups": {"int8": []}}, "subgroups must hold prune-0.9, got int8"),
         ({"rows": {"impact": STRANGE}}, "rows must name variants of the audit, got int8"),
         ({"variants": []}, "variants should have at least 1 item"),
         ({"groups": [{"key": "all", "name": "all", "n": 1, "train": 1}]}, "got sex=male"),

@@ -334,7 +334,9 @@ def test_values_of_an_attribute_are_set_against_each_other_whatever_their_names(
     bias(invented)
     found: dict[str, Any] = read_json(invented.section("bias"))
     assert [
-        (gap["attribute"], gap["group_a"], gap["group_b"]) for gap in found["gaps"]["prune-0.5"]
+        tuple(row["facts"].values())
+        for row in found["rows"]["gaps"]
+        if row["variant"] == "prune-0.5" and row["what"] == "gap"
     ] == [
         ("age", "age=old", "age=young & free"),
         ("age.kind", "age.kind=x", "age.kind=y"),

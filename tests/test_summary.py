@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import functools
 import unicodedata
 from typing import Any
 
@@ -22,7 +23,7 @@ from scotoma.predictions import Predictions
 from scotoma.report import summary as summaries
 from scotoma.report.summary import printable
 from scotoma.run import Run, write_json
-from tests.audits import judge, whole
+from tests.audits import addresses, judge, whole
 from tests.networks import write_network_predictions
 
 CONFIG = """\
@@ -36,6 +37,7 @@ advantaged: {style: styled}
 variants: [dense, {prune: [0.5, 0.95]}, {int8: [static]}]
 population: {models: 10}
 """
+gaps = functools.partial(addresses, question="gaps")
 ERRORS = {"dense": 0.03, "prune-0.5": 0.05, "prune-0.95": 0.15, "int8-static": 0.03}
 SOURCES = 150  # of the test split; each stands there once in each style
 
@@ -190,9 +192,10 @@ def test_dense_is_compared_with_nothing(audit: dict[str, Any]) -> None:
 def test_it_names_the_group_whose_error_rises_more(audit: dict[str, Any]) -> None:
     start = summary(audit).index("prune-0.95: error rises")
     worst = " ".join(summary(audit)[start:].split())
-    (gap,) = (g for g in audit["gaps"]["prune-0.95"] if g["attribute"] == "exposure")
+    (at,) = gaps(audit, variant="prune-0.95", attribute="exposure")
+    gap = at["gap"]["number"]
     assert worst.index("minority") < worst.index("majority")
-    shown = [abs(100 * gap["gap"][key]) for key in ("value", "low", "high")]
+    shown = [abs(100 * gap[key]) for key in ("value", "low", "high")]
     assert f"{shown[0]:.1f} points" in worst
     assert f"[{min(shown[1:]):.1f}, {max(shown[1:]):.1f}]" in worst
 
@@ -200,21 +203,22 @@ def test_it_names_the_group_whose_error_rises_more(audit: dict[str, Any]) -> Non
 def test_a_gap_of_too_few_events_is_printed_with_its_n_and_shows_no_harm(
     audit: dict[str, Any],
 ) -> None:
-    (gap,) = (g for g in audit["gaps"]["prune-0.95"] if g["attribute"] == "exposure")
-    gap["p"], gap["p_adjusted"] = 1e-9, None
+    (gap,) = gaps(audit, variant="prune-0.95", attribute="exposure")
+    gap["p"]["number"]["value"], gap["p_adjusted"]["number"]["value"] = 1e-9, None
     few = next(key for key in ("a", "b") if "minority" in gap[f"group_{key}"])
-    gap[f"rise_{few}"] |= {"n": 4, "effective_events": 0.0}
+    gap[f"rise_{few}"]["number"] |= {"n": 4, "effective_events": 0.0}
     text = " ".join(summary(audit).split())
     assert "than for majority: too few to show harm (4 examples of minority)" in text
-    gap["p"] = 0.2
+    gap["p"]["number"]["value"] = 0.2
     assert "too few" not in summary(audit)
 
 
 def test_an_audit_compares_with_the_advantaged_group_of_its_configuration(
     audit: dict[str, Any],
 ) -> None:
-    for gaps in audit["gaps"].values():
-        pairs = {gap["attribute"]: (gap["group_a"], gap["group_b"]) for gap in gaps}
+    for variant in ("prune-0.5", "prune-0.95"):
+        found = gaps(audit, variant=variant)
+        pairs = {gap["attribute"]: (gap["group_a"], gap["group_b"]) for gap in found}
         assert pairs == {
             "style": ("style=styled", "style=plain"),  # without it plain, the first of the two
             "exposure": ("exposure=majority", "exposure=minority"),
@@ -227,11 +231,12 @@ def test_the_more_affected_group_does_not_depend_on_which_group_is_named_first(
     audit: dict[str, Any],
 ) -> None:
     before = summary(audit)
-    for gaps in audit["gaps"].values():
-        for gap in gaps:
-            gap["group_a"], gap["group_b"] = gap["group_b"], gap["group_a"]
-            turned = {key: gap["gap"][key] for key in ("value", "low", "high")}
-            gap["gap"] |= {
+    for row in audit["rows"]["gaps"]:
+        facts, number = row["facts"], row["number"]
+        facts["group_a"], facts["group_b"] = facts["group_b"], facts["group_a"]
+        if row["what"] == "gap":
+            turned = {key: number[key] for key in ("value", "low", "high")}
+            number |= {
                 "value": -turned["value"],
                 "low": -turned["high"],
                 "high": -turned["low"],
@@ -241,15 +246,14 @@ def test_the_more_affected_group_does_not_depend_on_which_group_is_named_first(
 
 def test_nobody_is_said_to_pay_where_an_interval_holds_zero(audit: dict[str, Any]) -> None:
     text = summary(audit)
-    for variant, gaps in audit["gaps"].items():
-        for gap in gaps:
-            if gap["gap"]["low"] <= 0 <= gap["gap"]["high"]:
-                names = [key.partition("=")[2] for key in (gap["group_a"], gap["group_b"])]
-                assert not [
-                    line
-                    for line in text.split("\n")
-                    if line.startswith(f"{variant}: ") and all(name in line for name in names)
-                ]
+    for gap in gaps(audit):
+        if gap["gap"]["number"]["low"] <= 0 <= gap["gap"]["number"]["high"]:
+            names = [key.partition("=")[2] for key in (gap["group_a"], gap["group_b"])]
+            assert not [
+                line
+                for line in text.split("\n")
+                if line.startswith(f"{gap['variant']}: ") and all(name in line for name in names)
+            ]
 
 
 @pytest.mark.parametrize(("members", "warned"), [(1, True), (2, True), (4, True), (10, False)])
@@ -319,10 +323,8 @@ def test_a_change_that_is_nowhere_estimable_is_not_shown(audit: dict[str, Any]) 
 
 
 def test_a_gap_that_is_not_estimable_is_not_told(audit: dict[str, Any]) -> None:
-    for gaps in audit["gaps"].values():
-        for gap in gaps:
-            gap["gap"] |= UNDEFINED
-            gap["p"] = gap["p_adjusted"] = None
+    for row in audit["rows"]["gaps"]:
+        row["number"] |= UNDEFINED
     assert not [line for line in summary(audit).split("\n") if line.startswith("prune-0.95: ")]
 
 

@@ -15,13 +15,14 @@ from scotoma.audit.reading import LoggedAudit
 from scotoma.audit.worst_change import (
     FEWEST_EVENTS,
     _p_beyond_rest,
+    _rise,
     gap_words,
     highest_error,
     largest_gap,
     shown_gaps,
     worst_change,
 )
-from scotoma.bias.subgroup import amplification, gap
+from scotoma.bias import amplification, gap
 from scotoma.document.jsonable import jsonable
 from scotoma.impact.groups_section import whom
 from scotoma.numbers.enough import FEW
@@ -29,7 +30,7 @@ from scotoma.report.summary import summary
 from scotoma.tracking.trend import audited
 from scotoma.verdict.frontier import frontier_rows
 from scotoma.verdict.section import verdict_section
-from tests.audits import gate_file, whole
+from tests.audits import gate_file, rows_at, whole
 from tests.sections import table, texts
 
 # Examples, errors of the dense model, errors of the compressed one: the dense errors stay.
@@ -64,6 +65,8 @@ def audit_of(world: dict[str, tuple[int, int, int]]) -> Audit:
         for row in changes
         if row.class_id is None
     ]  # fmt: skip
+    facts = {"attribute": "kind", "group_a": first, "group_b": second}
+    address = {"variant": "v", "metric": "error", "facts": facts}
     content: dict[str, Any] = {
         "variants": [{"name": "dense", "members": 1}, {"name": "v", "members": 1}],
         "groups": [
@@ -71,7 +74,7 @@ def audit_of(world: dict[str, tuple[int, int, int]]) -> Audit:
         ],
         "examples": {"test": len(group), "clusters": len(group)},
         "subgroups": {"v": subgroups},
-        "gaps": {"v": [{"attribute": "kind", "p": 0.01} | jsonable(contrast)]},
+        "rows": {"gaps": rows_at(address, jsonable(contrast) | {"p": 0.01, "p_adjusted": None})},
         "divergence": {"v": {"cie": {"paired": True}}},
     }
     return whole(jsonable(content))
@@ -114,12 +117,12 @@ def test_the_comparison_with_the_rest_agrees_with_the_measured_gap() -> None:
     """From the rows of audit.json alone; the gap between two groups has their influences."""
     for women in (143, 150, 165):
         audit = audit_of({"men": (2000, 200, 300), "women": (1000, 100, women)})
-        gap = audit.gaps["v"][0].gap
+        gap = audit.at("gaps", "v")[0]["gap"].number
         z = (gap.value or 0.0) / (gap.se or 1.0)
         _, own, women_row = audit.subgroups["v"]
         whole = audit.subgroups["v"][0]
         for row, sign in ((own, -1), (women_row, 1)):
-            p = _p_beyond_rest(audit, row, whole)
+            p = _p_beyond_rest(audit, _rise(row), _rise(whole))
             assert NormalDist().inv_cdf(1 - p) == pytest.approx(sign * z, abs=0.15)
 
 
@@ -174,15 +177,16 @@ def test_the_largest_gap_names_first_the_group_whose_error_rises_more(
 ) -> None:
     found = largest_gap(audit_of(world), "v")
     assert found is not None
-    assert (found.group_b, found.group_a) == ("minority", "majority")
-    assert found.gap.value == pytest.approx(10 / 300 - 11 / 1000)
-    assert found.rise_b.value == pytest.approx(10 / 300)
-    assert found.rise_a.value == pytest.approx(11 / 1000)
+    facts, number = found["gap"].facts, found["gap"].number
+    assert (facts["group_b"], facts["group_a"]) == ("minority", "majority")
+    assert number.value == pytest.approx(10 / 300 - 11 / 1000)
+    assert found["rise_b"].number.value == pytest.approx(10 / 300)
+    assert found["rise_a"].number.value == pytest.approx(11 / 1000)
     # Independent groups whose flips all go one way: p (1 - p) / n each.
     variance = sum(p * (1 - p) / n for p, n in ((10 / 300, 1200), (11 / 1000, 4000)))
-    assert found.gap.low is not None
-    assert found.gap.high is not None
-    assert found.gap.high - found.gap.low >= 2 * 1.95 * variance**0.5
+    assert number.low is not None
+    assert number.high is not None
+    assert number.high - number.low >= 2 * 1.95 * variance**0.5
 
 
 def test_without_intervals_nobody_is_the_worst() -> None:

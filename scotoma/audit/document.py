@@ -20,7 +20,7 @@ from scotoma.audit.base import (
     by_address,
 )
 from scotoma.audit.divergence import Divergence, SliceSearch
-from scotoma.audit.groups import ClassRates, Gap, MeasuredGap, Outcomes, RateChange, ScoreReport
+from scotoma.audit.groups import ClassRates, Outcomes, RateChange, ScoreReport
 from scotoma.audit.robustness import RobustnessReport
 
 VERSION = 3
@@ -265,7 +265,7 @@ class Audit(Part):
         min_length=1, description="The variants; the first is dense."
     )
     accuracy: dict[str, Accuracy] = Field(
-        description="Accuracy by variant; empty without labels, as are `subgroups` and `gaps`."
+        description="Accuracy by variant; empty without labels, as is `subgroups`."
     )
     divergence: dict[str, Divergence] = Field(
         description="Which examples change, by compressed variant."
@@ -273,15 +273,16 @@ class Audit(Part):
     subgroups: dict[str, tuple[RateChange, ...]] = Field(
         description="Error rates of every group, by compressed variant."
     )
-    gaps: dict[str, tuple[Gap, ...]] = Field(
-        description="Gaps between groups, by compressed variant."
-    )
     clarify: Outcomes = Field(description="Clarify's metrics.")
     rows: dict[str, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Numbers by the question that they answer. "
         "`impact`: the recall of each class (`dense`, `compressed`), and what it loses beyond "
         "the accuracy that the model loses (`beyond accuracy`), above 0 where it loses more. "
+        "`gaps`: how much more the error of `group_b` rises than that of `group_a`, which is the "
+        "advantaged one where the configuration names it (`rise_a`, `rise_b`, and `gap`, with the "
+        "covariance of the two groups in its interval); `p_adjusted` by Holm over all gaps of the "
+        "audit. "
         "`fairness`: how far models of other seeds lie apart in the seven metrics of the "
         "fixed-seed study, and whether compression moves that. "
         "`labels`: whole examples that change in any of several labels, and average precision. "
@@ -333,8 +334,8 @@ class Audit(Part):
     scores: ScoreReport | None = Field(
         None,
         description="What is scored, where each example has a score of each model and no class; "
-        "`accuracy`, `divergence`, `subgroups`, `gaps` and `gallery` are then empty. The key is "
-        "absent where examples have classes.",
+        "`accuracy`, `divergence`, `subgroups` and `gallery` are then empty. The key is absent "
+        "where examples have classes.",
     )
 
     @model_validator(mode="after")
@@ -349,7 +350,6 @@ class Audit(Part):
             ("accuracy", names if self.labelled else []),
             ("divergence", [] if self.scores else compressed),
             ("subgroups", measured),
-            ("gaps", measured),
             ("gallery", [] if self.scores else compressed),
         ):
             rows = getattr(self, part)
@@ -429,7 +429,6 @@ class BiasSection(Part):
     """Which classes and groups are harmed, by compressed variant."""
 
     subgroups: dict[str, tuple[RateChange, ...]] = Field(description="Error rates of groups.")
-    gaps: dict[str, tuple[MeasuredGap, ...]] = Field(description="Gaps between groups.")
     clarify: Outcomes = Field(description="Clarify's metrics.")
     rows: dict[str, tuple[Row, ...]] = Field(description="Numbers by question.")
     accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
@@ -54,53 +54,6 @@ class ClassRates(Part):
     sha256: str = Field(description="SHA-256 of numbers.parquet.")
     rows: Count = Field(
         description="Rates that only numbers.parquet holds, each with its change: four rows there."
-    )
-
-
-class MeasuredGap(Part):
-    """How much more the error of one group rises than that of another, unadjusted."""
-
-    attribute: str = Field(description="The attribute whose values are compared.")
-    group_a: str = Field(
-        description="Key of the group compared with: the advantaged one, where the configuration "
-        "names it; or `the rest`."
-    )
-    group_b: str = Field(description="Key of the group in question.")
-    metric: Literal["error", "fpr", "fnr"] = Field(description="Which rate.")
-    rise_a: Quantity = Field(description="compressed - dense in group a, a fraction.")
-    rise_b: Quantity = Field(description="compressed - dense in group b, a fraction.")
-    gap: Quantity = Field(
-        description="rise_b - rise_a, with the covariance of the two groups in its interval."
-    )
-    p: Fraction | None = Field(description="Two-sided p-value of \u201cno gap\u201d.")
-
-    def turned(self) -> Self:
-        """Exchange the groups where the rate rises more in group a, so that no gap is negative."""
-        if (self.gap.value or 0.0) >= 0:
-            return self
-        value, low, high = (
-            None if end is None else -end for end in (self.gap.value, self.gap.low, self.gap.high)
-        )
-        return self.model_copy(
-            update={
-                "group_a": self.group_b,
-                "group_b": self.group_a,
-                "rise_a": self.rise_b,
-                "rise_b": self.rise_a,
-                "gap": self.gap.model_copy(update={"value": value, "low": high, "high": low}),
-            }
-        )
-
-
-class Gap(MeasuredGap):
-    """How much more the error of one group rises than that of another.
-
-    The summary prints gaps that stay significant after Holm's correction over all of the audit.
-    """
-
-    p_adjusted: Fraction | None = Field(
-        description="p adjusted by Holm over all gaps of the audit; null where it was not tested: "
-        "fewer than 10 effective events are too few to show harm."
     )
 
 

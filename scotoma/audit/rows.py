@@ -19,12 +19,12 @@ QUESTIONS = (
 # Section of audit.json that is no list of rows yet: the question that it answers.
 SECTIONS = {
     "accuracy": "accuracy", "divergence": "divergence", "subgroups": "rates",
-    "unanswered": "rates", "gaps": "gaps", "clarify": "clarify",
+    "unanswered": "rates", "clarify": "clarify",
     "slices": "slices",
 }  # fmt: skip
 # What tells the rows of a section apart beside variant, metric, group and class.
 CONDITIONS = (
-    "attribute", "disadvantaged", "advantaged", "group_a", "group_b", "split", "subset", "text",
+    "attribute", "disadvantaged", "advantaged", "split", "subset", "text",
 )  # fmt: skip
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
 VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from scotoma.audit.base import At, Quantity, Row
 from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
-from scotoma.audit.groups import RATE_NAMES, Gap, RateChange
+from scotoma.audit.groups import RATE_NAMES, RateChange
 
 MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "
@@ -115,7 +115,39 @@ def highest_error(audit: Audit, variant: str) -> RateChange | None:
     return max(rates, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
-def largest_gap(audit: Audit, variant: str) -> Gap | None:
+def turned_gaps(audit: Audit, variant: str) -> list[At]:
+    """List the gaps of a variant, each turned so that the error rises more in group b.
+
+    Args:
+        audit: The audit.
+        variant: Name of a compressed variant.
+    """
+    return [_turned(gap) for gap in audit.at("gaps", variant)]
+
+
+def _turned(gap: At) -> At:
+    row = gap["gap"]
+    if (row.number.value or 0.0) >= 0:
+        return gap
+    ends = {"value": "value", "low": "high", "high": "low"}
+    turned = {to: None if (end := getattr(row.number, name)) is None else -end
+              for name, to in ends.items()}  # fmt: skip
+    facts = row.facts | {"group_a": row.facts["group_b"], "group_b": row.facts["group_a"]}
+    others = {"rise_a": gap["rise_b"], "rise_b": gap["rise_a"]}
+    others["gap"] = row.model_copy(update={"number": row.number.model_copy(update=turned)})
+    return {
+        what: one.model_copy(update={"facts": facts}) for what, one in {**gap, **others}.items()
+    }
+
+
+def gap_groups(audit: Audit, gap: At) -> tuple[str, str]:
+    """Name group b of a gap, whose error rises more once it is turned, and group a."""
+    names, facts = audit.group_names, gap["gap"].facts
+    b, a = (str(names.get(str(facts[key]), facts[key])) for key in ("group_b", "group_a"))
+    return b, a
+
+
+def largest_gap(audit: Audit, variant: str) -> At | None:
     """Find the gap between two groups that is surest to be large.
 
     Args:
@@ -123,15 +155,11 @@ def largest_gap(audit: Audit, variant: str) -> Gap | None:
         variant: Name of a compressed variant.
 
     Returns:
-        The gap whose interval lies farthest from 0, or reaches least beyond it; turned so that the
-        error rises more in group b. None if no gap has an interval.
+        The turned gap whose interval lies farthest from 0, or reaches least beyond it. None if no
+        gap has an interval.
     """
-    nearest_ends = [
-        (gap.gap.low, gap)
-        for gap in (row.turned() for row in audit.gaps.get(variant, ()))
-        if gap.gap.low is not None
-    ]
-    return max(nearest_ends, key=lambda pair: pair[0], default=(0.0, None))[1]
+    gaps = [gap for gap in turned_gaps(audit, variant) if gap["gap"].number.low is not None]
+    return max(gaps, key=lambda gap: gap["gap"].number.low or 0.0, default=None)
 
 
 def affected_words(audit: Audit, row: RateChange) -> str:
@@ -144,7 +172,7 @@ def affected_words(audit: Audit, row: RateChange) -> str:
     return f"{RATE_NAMES[row.metric]} of {audit.group_names.get(row.group, row.group)}"
 
 
-def shown_gaps(audit: Audit, variant: str) -> list[Gap]:
+def shown_gaps(audit: Audit, variant: str) -> list[At]:
     """Find the gaps that stay significant after Holm's correction over all of the audit.
 
     Args:
@@ -152,32 +180,31 @@ def shown_gaps(audit: Audit, variant: str) -> list[Gap]:
         variant: Name of a compressed variant.
 
     Returns:
-        Gaps turned so that the error rises more in group b. One of too few effective events, which
-        no correction covers, is among them where it would be significant alone.
+        Turned gaps. One of too few effective events, which no correction covers, is among them
+        where it would be significant alone.
     """
     shown = []
-    for gap in audit.gaps.get(variant, ()):
-        p = gap.p if gap.p_adjusted is None else gap.p_adjusted
+    for gap in turned_gaps(audit, variant):
+        p, adjusted = (gap[name].number.value for name in ("p", "p_adjusted"))
+        p = p if adjusted is None else adjusted
         if p is not None and p <= 1 - audit.level:
-            shown.append(gap.turned())
+            shown.append(gap)
     return shown
 
 
-def gap_words(audit: Audit, gap: Gap) -> str:
+def gap_words(audit: Audit, gap: At) -> str:
     """Say how much more the error rises for one group; a gap that was not tested shows no harm.
 
     Args:
         audit: The audit.
         gap: From `shown_gaps`.
     """
-    names = audit.group_names
-    few = ""
-    if gap.p_adjusted is None:
-        rises = ((gap.rise_a, gap.group_a), (gap.rise_b, gap.group_b))
+    few, (harmed, other), number = "", gap_groups(audit, gap), gap["gap"].number
+    if gap["p_adjusted"].number.value is None:
+        rises = ((gap["rise_a"].number, other), (gap["rise_b"].number, harmed))
         fewer, group = min(rises, key=lambda pair: pair[0].effective_events or 0.0)
-        few = f": too few to show harm ({fewer.n:,} examples of {names.get(group, group)})"
-    value, low, high = (100 * (end or 0.0) for end in (gap.gap.value, gap.gap.low, gap.gap.high))
-    harmed, other = (names.get(group, group) for group in (gap.group_b, gap.group_a))
+        few = f": too few to show harm ({fewer.n:,} examples of {group})"
+    value, low, high = (100 * (end or 0.0) for end in (number.value, number.low, number.high))
     return (
         f"error rises {value:.1f} points [{low:.1f}, {high:.1f}] more for {harmed} than for "
         f"{other}{few}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from scotoma.bias.counting import counts, tally
+from scotoma.bias.gaps import gap
 from scotoma.bias.subgroup import (
     GroupChange,
-    GroupGap,
     GroupRate,
     amplification,
-    gap,
     group_changes,
     rates,
     selection_changes,
@@ -17,7 +16,6 @@ from scotoma.bias.subgroup import (
 
 __all__ = [
     "GroupChange",
-    "GroupGap",
     "GroupRate",
     "amplification",
     "counts",

@@ -8,6 +8,7 @@ from jinja2 import Environment, StrictUndefined
 
 from scotoma.audit import Audit
 from scotoma.audit.gate import TestResult
+from scotoma.audit.worst_change import gap_groups, turned_gaps
 from scotoma.bias.four_fifths import STANDINGS
 from scotoma.document import in_words
 from scotoma.evidence.release import Release, measurements
@@ -65,18 +66,20 @@ def _rates(release: Release) -> list[dict[str, str]]:
 
 
 def _gaps(audit: Audit, variant: str) -> list[dict[str, str]]:
-    names = audit.group_names
-    return [
-        {
-            "metric": gap.metric,
-            "more": names.get(gap.group_b, gap.group_b),
-            "less": names.get(gap.group_a, gap.group_a),
-            "gap": _cell(in_words(gap.gap, "points")),
-            "n": f"{gap.gap.n:,}",
-            "p": "not tested" if gap.p_adjusted is None else f"{gap.p_adjusted:.2g}",
-        }
-        for gap in (row.turned() for row in audit.gaps.get(variant, ()))
-    ]
+    gaps = []
+    for gap in turned_gaps(audit, variant):
+        row, p, (more, less) = gap["gap"], gap["p_adjusted"].number.value, gap_groups(audit, gap)
+        gaps.append(
+            {
+                "metric": row.metric or "",
+                "more": more,
+                "less": less,
+                "gap": _cell(in_words(row.number, "points")),
+                "n": f"{row.number.n:,}",
+                "p": "not tested" if p is None else f"{p:.2g}",
+            }
+        )
+    return gaps
 
 
 def _outcomes(audit: Audit, variant: str) -> list[dict[str, str]]:

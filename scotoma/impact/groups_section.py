@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scotoma.audit import Audit
+from scotoma.audit.base import At
 from scotoma.audit.findings import Findings
-from scotoma.audit.groups import Gap, RateChange
+from scotoma.audit.groups import RateChange
 from scotoma.audit.worst_change import (
     affected_words,
     gap_words,
@@ -125,7 +126,11 @@ def _chart(findings: Findings) -> Chart:
             Column("group", "Group"),
             *([Column("rate", "Rate")] if len(metrics) > 1 else []),
             *CHANGE,
-            *([Column("beyond", "Beyond its reference, points", "points")] if audit.gaps else []),
+            *(
+                [Column("beyond", "Beyond its reference, points", "points")]
+                if audit.labelled
+                else []
+            ),
         ),
         rows,
         " ".join(aside),
@@ -147,8 +152,9 @@ def _chart(findings: Findings) -> Chart:
 def _rows(
     findings: Findings, variant: str, metric: str, kept: set[str], *, several: bool
 ) -> Iterator[dict[str, Cell]]:
-    gaps: dict[tuple[str, str], Gap] = {
-        (gap.metric, gap.group_b): gap for gap in findings.audit.gaps.get(variant, ())
+    gaps = {
+        (gap["gap"].metric, gap["gap"].fact("group_b")): gap
+        for gap in findings.audit.at("gaps", variant)
     }
     name = _metric(findings.audit, metric)
     for row in findings.audit.subgroups[variant]:
@@ -189,12 +195,13 @@ def _change(row: RateChange) -> dict[str, Cell]:
     }
 
 
-def _beyond(findings: Findings, gap: Gap | None) -> Cell:
+def _beyond(findings: Findings, gap: At | None) -> Cell:
     """How much more the rate rises than in the reference group, which is named."""
     if gap is None:
         return None
-    few = "; too few to show harm" * (gap.gap.value is not None and gap.p_adjusted is None)
-    return Noted(gap.gap, f"than {findings.name(gap.group_a)}{few}")
+    row, adjusted = gap["gap"], gap["p_adjusted"].number.value
+    few = "; too few to show harm" * (row.number.value is not None and adjusted is None)
+    return Noted(row.number, f"than {findings.name(row.fact('group_a'))}{few}")
 
 
 def _highest(audit: Audit, variants: Sequence[str]) -> set[str]:

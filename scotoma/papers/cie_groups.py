@@ -7,7 +7,7 @@ import numpy as np
 from scotoma import published
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RateChange
-from scotoma.audit.worst_change import worst_change
+from scotoma.audit.worst_change import gap_groups, turned_gaps, worst_change
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Section
 from scotoma.papers.table import Cell, paper_table
@@ -159,17 +159,20 @@ def _percent(rate: RateChange, part: str) -> float | None:
 
 def _gaps(audit: Audit) -> str:
     tested = [
-        (variant, gap.turned())
-        for variant, gaps in audit.gaps.items()
-        for gap in gaps
-        if gap.p_adjusted is not None
+        (p, gap)
+        for variant in audit.compressed
+        for gap in turned_gaps(audit, variant.name)
+        if (p := gap["p_adjusted"].number.value) is not None
     ]
     shown = [
-        f"{RATE_NAMES[gap.metric]} rises {quantity_text(gap.gap, 'points')} more "
-        f"for {audit.group_names.get(gap.group_b, gap.group_b)} than for "
-        f"{audit.group_names.get(gap.group_a, gap.group_a)} under {variant}"
-        for variant, gap in tested
-        if (gap.p_adjusted or 0.0) <= 1 - audit.level
+        "{} rises {} more for {} than for {} under {}".format(
+            RATE_NAMES[gap["gap"].metric or ""],
+            quantity_text(gap["gap"].number, "points"),
+            *gap_groups(audit, gap),
+            gap["gap"].variant,
+        )
+        for p, gap in tested
+        if p <= 1 - audit.level
     ]
     family = f"(Holm over {len(tested)} gaps between groups)"
     return f"{'; '.join(shown) or 'no group loses more than another'} {family}."

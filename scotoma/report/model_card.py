@@ -9,6 +9,7 @@ from scotoma.audit.findings import in_focus
 from scotoma.audit.worst_change import (
     MEANING,
     affected_words,
+    gap_groups,
     highest_error,
     largest_gap,
     most_changed,
@@ -113,6 +114,5 @@ def _row(audit: Audit, name: str, verdicts: Mapping[str, str]) -> dict[str, Cell
     if (highest := highest_error(audit, name)) is not None:
         row |= {"error": highest.compressed, "highest": names[highest.group]}
     if (gap := largest_gap(audit, name)) is not None:
-        between = (names.get(group, group) for group in (gap.group_b, gap.group_a))
-        row |= {"gap": gap.gap, "between": " over ".join(between)}
+        row |= {"gap": gap["gap"].number, "between": " over ".join(gap_groups(audit, gap))}
     return row

@@ -18,6 +18,7 @@ from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.groups import MemberMetric
 from scotoma.audit.worst_change import (
+    gap_groups,
     highest_error,
     largest_gap,
     mean_score,
@@ -280,8 +281,8 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, str]]:
     for metric, change in changes.items():
         tell(f"{metric}_rise_worst", change, "absolute", "points")
     if (gap := largest_gap(audit, name)) is not None:
-        pair = " against ".join(named.get(group, group) for group in (gap.group_b, gap.group_a))
-        rows.append(("error_gap_worst", gap.gap, pair, "points"))
+        pair = " against ".join(gap_groups(audit, gap))
+        rows.append(("error_gap_worst", gap["gap"].number, pair, "points"))
     tell("cie_share", cie, "cie_share", "%")
     return rows
 

@@ -113,7 +113,7 @@ def false_gaps(members, audits):
         dense, compressed = (errs.astype(int) for errs in wrong)
         seen = gap(
             np.zeros(small.size, int), dense, compressed, ~small, small, n_classes=2, paired=True
-        ).gap
+        )["gap"]
         significant += 2 * min(seen.p_above(0.0), seen.p_below(0.0)) <= 0.05
     return significant / audits
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from scotoma.bias import GroupChange, GroupGap, amplification, gap
+from scotoma.bias import GroupChange, amplification, gap
+from scotoma.numbers import Estimate
 from tests.worlds import AUDITS, worlds
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ def draw(world: World, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | 
 
 
 @functools.cache
-def audits(world: World) -> list[tuple[GroupChange, GroupChange, GroupGap, list]]:
+def audits(world: World) -> list[tuple[GroupChange, GroupChange, dict[str, Estimate], list]]:
     found = []
     in_a = np.arange(world.n) % 3 == 0
     labels = np.zeros(world.n, int)
@@ -89,7 +90,7 @@ def estimates(world: World) -> dict[str, list]:
         rows["rate"].append((b.compressed, c_b))
         rows["difference"].append((b.absolute, c_b - d_b))
         rows["relative"].append((b.relative, 100 * (c_b / d_b - 1)))
-        rows["gap"].append((between.gap, (c_b - d_b) - (c_a - d_a)))
+        rows["gap"].append((between["gap"], (c_b - d_b) - (c_a - d_a)))
     return rows
 
 

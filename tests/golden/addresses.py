@@ -45,7 +45,7 @@ FIELDS = (
 # Section of audit.json: the question that it answers.
 QUESTIONS = {
     "accuracy": "accuracy", "clarify": "clarify", "divergence": "divergence",
-    "examples": "examples", "gaps": "gaps", "groups": "groups", "labels": "labels",
+    "examples": "examples", "groups": "groups", "labels": "labels",
     "one_model": "one model", "parity": "parity", "robustness": "robustness",
     "slices": "slices", "subgroups": "rates",
     "unanswered": "rates", "variants": "variants",
@@ -83,7 +83,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "equal_accuracy": ("technique", "baseline"),
     "fairness": ("column", "metric"),
     "flips": ("kind",),
-    "gaps": ("metric", "attribute", "group_a", "group_b"),
     "groups": ("group", "key"),
     "ledger": ("group",),
     "minority": ("technique", "baseline", "metric"),
@@ -317,6 +316,17 @@ def _impact(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]])
             rows.add(at._replace(what=alone[row["what"]]), "value", value)
 
 
+def _gaps(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Rises of two groups and their difference; a p-value has a value only."""
+    for row in found:
+        at = _row_address(question, row, "attribute", "group_a", "group_b")
+        at = at._replace(what=row["what"])
+        if row["what"].startswith("p"):
+            rows.add(at, "value", row["number"]["value"])
+        else:
+            _estimate(rows, at, row["number"])
+
+
 def _labels(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
     """Whole examples, and average precision of each label and of all."""
     for row in found:
@@ -535,7 +545,7 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 
 # Question whose numbers are rows of audit.json: how they are read.
 STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
-    "boxes": _boxes, "fairness": _fairness, "impact": _impact, "labels": _labels,
+    "boxes": _boxes, "fairness": _fairness, "gaps": _gaps, "impact": _impact, "labels": _labels,
     "robustness": _robustness, "scores": _scores,
 }  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {

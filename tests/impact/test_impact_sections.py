@@ -37,13 +37,17 @@ def rate(group: str, metric: str = "error", low: float | None = 0.08, **more: An
     return row | more
 
 
-GAP = {
-    "attribute": "age", "group_a": "age=young", "group_b": "age=old", "metric": "error",
-    "gap": {"value": 0.029, "low": 0.016, "high": 0.043}, "p": 0.001, "p_adjusted": 0.002,
-}  # fmt: skip
+def gap_rows(p_adjusted: float | None) -> dict[str, Any]:
+    facts = {"attribute": "age", "group_a": "age=young", "group_b": "age=old"}
+    address = {"variant": "pruned", "metric": "error", "facts": facts}
+    gap = {"value": 0.029, "low": 0.016, "high": 0.043}
+    rises = {"rise_a": 0.01, "rise_b": 0.039}
+    return {"gaps": rows_at(address, rises | {"gap": gap, "p": 0.001, "p_adjusted": p_adjusted})}
+
+
 ROWS = [rate("all"), rate("age=old"), rate("age=young", low=None)]
 CONTENT: dict[str, Any] = {
-    "variants": VARIANTS, "groups": GROUPS, "gaps": {"pruned": [GAP]},
+    "variants": VARIANTS, "groups": GROUPS, "rows": gap_rows(0.002),
     "examples": {"test": 1798, "clusters": 1798, "classes": ["a", "b", "c"]},
     "subgroups": {"pruned": [*ROWS, rate("all", "fnr", **{"class": "b"})], "int8": ROWS[:1]},
 }  # fmt: skip
@@ -93,11 +97,10 @@ def test_the_answer_names_error_group_and_gap(audit: Audit) -> None:
 
 
 def test_a_gap_of_too_few_says_so_and_nothing_is_said_of_no_numbers() -> None:
-    few = GAP | {"p_adjusted": None}
-    shown = section(groups_section(Findings(whole({**CONTENT, "gaps": {"pruned": [few]}}), None,
-                                            "pruned")))  # fmt: skip
+    few = whole({**CONTENT, "rows": gap_rows(None)})
+    shown = section(groups_section(Findings(few, None, "pruned")))
     assert texts(table(shown, "groups"))[1][-1].endswith("(than young; too few to show harm)")
-    nothing = whole({**CONTENT, "subgroups": {}, "gaps": {}})
+    nothing = whole({**CONTENT, "subgroups": {}, "rows": {}})
     assert whom(Findings(nothing, None, "pruned")) == [
         "No group's rise can be estimated; the table gives the reasons."
     ]
@@ -106,7 +109,7 @@ def test_a_gap_of_too_few_says_so_and_nothing_is_said_of_no_numbers() -> None:
 def test_rates_of_a_positive_class_are_named_by_who_is_called_what() -> None:
     rows = [rate("all"), rate("all", "fpr"), rate("all", "fnr")]
     examples = {"classes": ["deny", "approve"], "positive": "approve", "test": 9, "clusters": 9}
-    content = {**CONTENT, "subgroups": {"pruned": rows}, "examples": examples, "gaps": {}}
+    content = {**CONTENT, "subgroups": {"pruned": rows}, "examples": examples, "rows": {}}
     rates = table(section(groups_section(Findings(whole(content), None, "pruned"))), "groups")
     assert [row[2] for row in texts(rates)] == [
         "error", "deny called approve", "approve called deny",
@@ -122,7 +125,7 @@ def test_only_the_groups_that_change_most_are_drawn() -> None:
         {"key": f"g={i}", "name": f"g{i}"} for i in range(40)
     ]
     rows = [rate("all")] + [rate(f"g={i}", low=i / 100) for i in range(40)]
-    content = {**CONTENT, "groups": groups, "subgroups": {"pruned": rows}, "gaps": {}}
+    content = {**CONTENT, "groups": groups, "subgroups": {"pruned": rows}, "rows": {}}
     one = chart(section(groups_section(Findings(whole(content), None, "pruned"))), "rates")
     drawn = {str(row["group"]) for row in one.table.rows if row["drawn"]}
     assert drawn == {"all", *(f"g{i}" for i in range(17, 40))}
@@ -135,7 +138,7 @@ def test_without_labels_there_are_no_rates() -> None:
         {"group": "all", "changed": {"value": 0.05, "low": 0.04, "high": 0.06}},
         {"group": "age=old", "changed": {"value": 0.3, "low": 0.2, "high": 0.4}},
     ]
-    content = {**CONTENT, "subgroups": {}, "gaps": {}, "divergence": {"pruned": {"ledger": ledger}}}
+    content = {**CONTENT, "subgroups": {}, "rows": {}, "divergence": {"pruned": {"ledger": ledger}}}
     findings = Findings(unlabelled(content), None, "pruned")
     assert groups_section(findings) is None
     assert classes_section(findings) is None
@@ -178,7 +181,7 @@ def test_classes_go_from_the_largest_loss_to_the_largest_gain() -> None:
 def test_the_other_of_two_classes_loses_what_the_positive_one_gains_falsely() -> None:
     rows = [rate("all", "fpr", absolute={"value": 0.3, "low": 0.2, "high": 0.4})]
     examples = {"classes": ["a", "b"], "positive": "b"}
-    content = {**CONTENT, "examples": examples, "subgroups": {"pruned": rows}, "gaps": {}}
+    content = {**CONTENT, "examples": examples, "subgroups": {"pruned": rows}, "rows": {}}
     audit = whole({**content, "rows": {"impact": CLASSES[:8]}})
     shown = table(section(classes_section(Findings(audit, None, "pruned"))), "classes")
     rows_of = {row[1]: row[4] for row in texts(shown)}

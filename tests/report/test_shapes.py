@@ -21,7 +21,7 @@ Parts = tuple[dict[str, Any], dict[str, bytes], dict[str, Any], dict[str, Any]]
 def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     name = "prune-0.9"
     content["variants"] = [v for v in content["variants"] if v["name"] in ("dense", name)]
-    for part in ("divergence", "subgroups", "gaps", "slices", "gallery"):
+    for part in ("divergence", "subgroups", "slices", "gallery"):
         content[part] = {name: content[part][name]}
     content["rows"] = {
         question: [row for row in rows if row["variant"] in ("dense", name)]
@@ -39,7 +39,7 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
 
 def no_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     content["groups"] = content["groups"][:1]
-    content["gaps"] = {name: [] for name in content["gaps"]}
+    content["rows"]["gaps"] = []
     content["clarify"] |= {
         "data": [],
         "variants": {name: [] for name in content["clarify"]["variants"]},

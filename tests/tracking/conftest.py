@@ -25,7 +25,7 @@ from scotoma.audit import write_part
 from scotoma.config import parse_config
 from scotoma.numbers import Estimate
 from scotoma.run import Run, write_json
-from tests.audits import whole
+from tests.audits import rows_at, whole
 from tests.tracking.servers import ADMIN, PASSWORD, Mlflow, postgres, postgres_programs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,11 +60,13 @@ def _change(
     }
 
 
-def contrast(attribute: str, low: str, high: str, value: float) -> dict[str, Any]:
-    gap = estimate(value, 0.01)
-    return {
-        "attribute": attribute, "group_a": low, "group_b": high, "metric": "error", "gap": gap
-    }  # fmt: skip
+def contrast(
+    variant: str, attribute: str, low: str, high: str, value: float
+) -> list[dict[str, Any]]:
+    facts = {"attribute": attribute, "group_a": low, "group_b": high}
+    address = {"variant": variant, "metric": "error", "facts": facts}
+    rises = {key: {"value": None} for key in ("rise_a", "rise_b")}
+    return rows_at(address, rises | {"gap": estimate(value, 0.01)})
 
 
 def _audit_of(run: Run) -> dict[str, Any]:
@@ -120,13 +122,16 @@ def _audit_of(run: Run) -> dict[str, Any]:
             ]
             for k, name in enumerate(compressed)
         },
-        "gaps": {
-            name: [
-                contrast("sex", "sex=female", "sex=male", 0.03),
-                contrast("age", "the rest", "age=old", 0.04),
-                contrast("age", "the rest", "age=young", -0.02),
+        "rows": {
+            "gaps": [
+                row
+                for name in compressed
+                for row in (
+                    *contrast(name, "sex", "sex=female", "sex=male", 0.03),
+                    *contrast(name, "age", "the rest", "age=old", 0.04),
+                    *contrast(name, "age", "the rest", "age=young", -0.02),
+                )
             ]
-            for name in compressed
         },
     }
 

@@ -266,7 +266,7 @@ def test_mlflow_and_the_terminal_name_the_same_worst_group(
                 for k, (group, metric, of_class, low) in enumerate(rows)
             ]
         },
-        "gaps": {},
+        "rows": {},
     }
     record = audit_records(audit)[1][0]
     shown = {

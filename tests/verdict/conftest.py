@@ -75,7 +75,6 @@ def audit_of(
         },
         "rows": {"impact": []},
         "subgroups": subgroups,
-        "gaps": {},
     }
 
 

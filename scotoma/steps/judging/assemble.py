@@ -10,12 +10,11 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.divergence import SliceSearch
 from scotoma.audit.document import VERSION, BiasSection, DivergenceSection, MeasuredRows
-from scotoma.audit.groups import ChangedScore, ClassRates, Gap, MeasuredGap
+from scotoma.audit.groups import ChangedScore, ClassRates
 from scotoma.audit.robustness import RobustnessSection
+from scotoma.bias.gaps import adjusted_rows
 from scotoma.datasets import AuditedExamples
-from scotoma.document.jsonable import jsonable
-from scotoma.numbers import FEWEST_RUNS, holm
-from scotoma.numbers.enough import FEW
+from scotoma.numbers import FEWEST_RUNS
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
 from scotoma.steps.external_models import notes_on_models, weights_of
@@ -162,10 +161,11 @@ def classified(
         for name in type(part).model_fields
         if name in {"answers", *Audit.model_fields}
     }
-    boxes = detectors or MeasuredRows()
+    boxes, gaps = detectors or MeasuredRows(), bias.rows.get("gaps", ())
     return measured | {
-        "gaps": adjusted_gaps(bias.gaps),
-        "rows": bias.rows | ({"boxes": boxes.rows} if detectors else {}),
+        "rows": bias.rows
+        | ({"gaps": (*gaps, *adjusted_rows(gaps))} if gaps else {})
+        | ({"boxes": boxes.rows} if detectors else {}),
         "unanswered": bias.unanswered or None,
         "admission": (*bias.admission, *boxes.admission),
         "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
@@ -177,7 +177,7 @@ def _scored(run: Run) -> dict[str, Any]:
     score = run.config.source.score
     assert score is not None
     section = read_part(run.section("bias"), MeasuredRows)
-    parts = ("accuracy", "divergence", "subgroups", "gaps", "gallery", "parity")
+    parts = ("accuracy", "divergence", "subgroups", "gallery", "parity")
     return {part: {} for part in parts} | {
         "clarify": {"questions": (), "data": (), "variants": {}},
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
@@ -199,23 +199,3 @@ def _training_masks(train: AuditedExamples, keys: tuple[str, ...]) -> list[np.nd
     own = train.partition()
     empty = np.zeros(own.masks.shape[1], dtype=bool)
     return [own.mask(key) if key in own.keys else empty for key in keys]
-
-
-def adjusted_gaps(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
-    """The gaps with p-values adjusted by Holm over all of the audit: one table, one family.
-
-    A gap of too few effective events can show no harm, and is no part of the family.
-    """
-    flat = [gap for rows in gaps.values() for gap in rows]
-    p = np.array(
-        [
-            np.nan if gap.p is None or (gap.gap.effective_events or 0.0) < FEW else gap.p
-            for gap in flat
-        ],
-        dtype=float,
-    )
-    adjusted = iter(jsonable(holm(p)))
-    return {
-        name: tuple(Gap(**dict(gap), p_adjusted=next(adjusted)) for gap in rows)
-        for name, rows in gaps.items()
-    }

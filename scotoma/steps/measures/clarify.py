@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.answers.group_keys import group_key, parse_group_key
-from scotoma.answers.groups import Groups
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.bias.four_fifths import impact_ratios
+from scotoma.bias.gaps import REST, groups_of
 from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate, undefined
-
-REST = "the rest"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +38,6 @@ class FacetPair:
     advantaged: str
     d: NDArray[np.bool_]
     strata: NDArray[np.intp] | None
-
-
-def groups_of(groups: Groups, attribute: str) -> dict[str, NDArray[np.bool_]]:
-    """Key of each group that one attribute forms to its members, shape (N,)."""
-    own = zip(groups.by_key.items(), groups.attributes, strict=True)
-    return {key: mask for (key, mask), of in own if of == (attribute,)}
 
 
 def facet_pairs(

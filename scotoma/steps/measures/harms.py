@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,20 @@ from numpy.typing import NDArray
 
 from scotoma.answers.admission import is_label
 from scotoma.answers.digest import answers_digest
-from scotoma.answers.group_keys import group_key
-from scotoma.answers.groups import Groups
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit.base import rows_at
 from scotoma.bias import selection_changes, tally
-from scotoma.bias.counting import RateMetric, metrics
+from scotoma.bias.counting import RateMetric
+from scotoma.bias.gaps import gap_rows
 from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
-from scotoma.bias.subgroup import group_gap, rise
 from scotoma.config.label import Label
 from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
-from scotoma.numbers import ChangeEvidence, Estimate, Number, Units, Words, undefined
+from scotoma.numbers import ChangeEvidence, Estimate, Units, Words, undefined
 from scotoma.predictions import Predictions
 from scotoma.runs import compare_runs, spread
 from scotoma.runs.effects import ALONE, bare
-from scotoma.steps.measures.clarify import REST, ClarifyMetrics, groups_of
+from scotoma.steps.measures.clarify import ClarifyMetrics
 from scotoma.steps.measures.pairs import PopulationPair, as_examples, as_wrong
 from scotoma.steps.measures.rates import LEVEL, MOST_CLASS_ROWS, RateTable, change_row
 from scotoma.steps.measures.several_labels import WholeExamples
@@ -223,7 +221,7 @@ class AgainstLabels:
                 )
             ],
             "subgroups": list(self._table.rows(rates, with_classes=self._whole)),
-            "gaps": gap_rows(examples, self.advantaged, dense, compressed, paired=paired),
+            "gaps": list(gap_rows(examples, self.advantaged, dense, compressed, paired=paired)),
             "one_model": [
                 row.model_dump()
                 for row in one_model_trap(*errors, paired=paired, seed=self.seed, **RISK_LIMITS)
@@ -248,57 +246,6 @@ class AgainstLabels:
     def _whole(self) -> bool:
         """Whether audit.json has room for the rates of single classes."""
         return self.comparisons * self._table.class_rows <= self.most_class_rows
-
-
-def gap_rows(
-    examples: AuditedExamples,
-    advantaged: Mapping[str, str],
-    dense: NDArray[np.unsignedinteger],
-    compressed: NDArray[np.unsignedinteger],
-    *,
-    paired: bool,
-) -> list[dict[str, Any]]:
-    """Compute the gaps of a compressed population, each with its two-sided p-value.
-
-    Args:
-        examples: The test examples.
-        advantaged: Attribute to the value that its others are compared with, each in turn. Without
-            one, two values are compared with each other, and each of more with the rest.
-        dense: Class ids of the dense members, shape (N, K).
-        compressed: Class ids of the compressed members, shape (N, K').
-        paired: Member m of it derives from dense member m.
-    """
-    groups, truth = examples.partition(), examples.labels[:, None]
-    units = Units.of(len(truth), examples.clusters)
-    was, now = dense != truth, compressed != truth
-    error = metrics(len(examples.classes), None)[0]
-
-    @cache
-    def rise_of(key: str, but: str = "") -> Number:
-        mask = ~groups.mask(but) if key == REST else groups.mask(key)
-        return rise(units, was, now, mask, paired=paired)
-
-    rows = []
-    for attribute, a, b in _contrasts(groups, examples.attributes, advantaged):
-        gap = group_gap(error, (a, b), (rise_of(a, b if a == REST else ""), rise_of(b)))
-        p = gap.gap.p_differs()
-        rows.append({"attribute": attribute, "p": p} | vars(gap))
-    return rows
-
-
-def _contrasts(
-    groups: Groups, attributes: tuple[str, ...], advantaged: Mapping[str, str]
-) -> Iterator[tuple[str, str, str]]:
-    """Pair the groups of every attribute: each with the advantaged one, the other or the rest."""
-    for attribute in attributes:
-        keys = list(groups_of(groups, attribute))
-        if attribute in advantaged:
-            favoured = group_key([(attribute, advantaged[attribute])])
-            yield from ((attribute, favoured, key) for key in keys if key != favoured)
-        elif len(keys) == 2:
-            yield attribute, keys[0], keys[1]
-        else:
-            yield from ((attribute, REST, key) for key in keys)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -440,14 +387,14 @@ class Harms:
         of_label = None if whole is None else whole.codes
         chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
         runs = bool(self.examples.attributes) and self.run_to_run
-        questions = {"impact": each("impact")}
+        questions = {"impact": each("impact"), "gaps": each("gaps")}
         if runs:
             questions["fairness"] = {"dense": self._runs.of_dense()} | each("fairness")
         if whole is not None:
             questions["labels"] = {"dense": whole.of_dense()} | each("labels")
 
         return {
-            **{part: each(part) for part in ("accuracy", "subgroups", "gaps", "answers")},
+            **{part: each(part) for part in ("accuracy", "subgroups", "answers")},
             "one_model": RISK_LIMITS | {"variants": each("one_model")},
             "class_rates": 0 if labelled is None else labelled.class_rates,
             "admission": [*notes, *lines("admission"), *chance],
