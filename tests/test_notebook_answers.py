@@ -152,7 +152,7 @@ def test_rules_are_a_file_or_its_text(tmp_path: Path) -> None:
         ),
         (lambda p: scotoma.find_slices(p), "slices need .* got none; pass them to scotoma.pair"),
         (
-            lambda p: scotoma.judge(scotoma.pair(["a"] * 9, ["a"] * 9, ["a"] * 9)),
+            lambda p: scotoma.judge(scotoma.pair(None, ["a"] * 9, ["a"] * 9)),
             "y must hold at least two classes, got 'a' alone; pass examples of every class",
         ),
         (lambda p: scotoma.judge(p, advantaged={"sex": "m"}), "advantaged .* 'sex'"),

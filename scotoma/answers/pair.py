@@ -42,6 +42,7 @@ Codes: TypeAlias = npt.NDArray[np.intp]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Columns: TypeAlias = Mapping[str, pl.Series]
 
+ANOTHER = "another answer"  # the class that nobody chose, where every answer is the only label
 OFTEN = 2  # rows of the label column that make a class of a word that may mean a missing value
 
 
@@ -181,12 +182,14 @@ class Pair:
             )
         names = None if truth is None else truth.values.filter(known)
         spoken = [*classes] if names is None else [*names.unique(), *classes]
+        # Beside a single label every other answer is wrong, whatever it is called.
+        outcomes = names is not None and len({*spoken}) == 1
         answers: dict[str, pl.Series] = {}
         notes = [] if labels is None or truth is None else [*label_notes(labels.name, truth)]
         for name, column in sides.items():
             answers[name], own_notes = admit_answers(
                 column.filter(known).alias(name), spoken, labelled=names is not None,
-                missing=missing,
+                strangers=not outcomes, missing=missing,
             )  # fmt: skip
             if not spoken:  # all speak the language of the first
                 spoken = answers[name].drop_nulls().unique().to_list()
@@ -196,10 +199,12 @@ class Pair:
             notes += own_notes
             notes += unanswered_note(silent, _column(name), labelled=names is not None)
         columns = list(answers.values())
-        # Where nobody has a label, every answer names a class.
+        # Where nobody has a label, or all have the same, every answer names a class.
         named = {*spoken}
-        if names is None:
+        if names is None or outcomes:
             named |= {*pl.concat(columns).drop_nulls().unique()}
+        if outcomes and len(named) == 1:
+            named.add(ANOTHER)
         numbered = NumberedClasses.of(named, columns)
         formed = Groups.of(
             {name: column.filter(known) for name, column in (groups or {}).items()},

@@ -180,13 +180,13 @@ def with_margin(rule: Rule, margin: float) -> Rule:
     return rule.model_copy(update=changed)
 
 
-RATE_RULE = """\
+_RATES = """\
   - id: {name}_{over}
     metric: {name}
     over: {over}
     max_increase: {{relative: 0.2, absolute: 0.005}}
 """
-UNANSWERED_RULE = """\
+_UNANSWERED = """\
   - id: unanswered
     metric: unanswered
     over: {over}
@@ -217,6 +217,7 @@ def default_rules(
     labelled: bool = True,
     scored: bool = False,
     unanswered: bool = False,
+    one_label: bool = False,
 ) -> GateRules:
     """The rules that hold where no file is given.
 
@@ -236,6 +237,8 @@ def default_rules(
         labelled: The examples have labels.
         scored: They have scores of the models instead of classes.
         unanswered: Some have no answer, whose share is then judged as the error is.
+        one_label: All have the same label, whose recall is the accuracy: answers are right or
+            wrong, and judged over all examples and every group.
 
     >>> [rule.id for rule in default_rules(positive=True).rules]
     ['fpr_groups', 'fnr_groups', 'cie']
@@ -245,17 +248,21 @@ def default_rules(
     ['error_groups', 'classes']
     >>> [rule.id for rule in default_rules(positive=False, shipped=True, labelled=False).rules]
     ['changed']
+    >>> [rule.id for rule in default_rules(positive=False, shipped=True, one_label=True).rules]
+    ['error_all', 'error_groups']
     """
     over = "groups" if groups else "all"
-    silent = UNANSWERED_RULE.format(over=over) if unanswered else ""
+    silent = _UNANSWERED.format(over=over) if unanswered else ""
     if scored:
         return parse_rules(f"rules:\n{_MEANS.format(over=over)}", "the default rules")
     if not labelled:
         text = _CHANGED.format(over=over) if shipped else _CIE
         return parse_rules(f"rules:\n{text}{silent}", "the default rules")
     names = ["fpr", "fnr"] if positive else ["error"]
-    text = "".join(RATE_RULE.format(name=name, over=over) for name in names)
-    text += ("" if shipped else _CIE) + ("" if positive else _CLASSES) + silent
+    places = dict.fromkeys(["all", over] if one_label and not positive else [over])
+    text = "".join(_RATES.format(name=name, over=place) for place in places for name in names)
+    text += "" if shipped else _CIE
+    text += ("" if positive or one_label else _CLASSES) + silent
     return parse_rules(f"rules:\n{text}", "the default rules")
 
 

@@ -21,7 +21,7 @@ from scotoma.audit import GateFile, plain, read_audit, read_gate, write_part
 from scotoma.audit.document import DENSE, MeasuredRows
 from scotoma.commands.asking import Answer
 from scotoma.commands.compare import CompareOptions
-from scotoma.comparison.answers import RIGHT, admitted, are_outcomes
+from scotoma.comparison.answers import admitted, are_outcomes
 from scotoma.comparison.averages_section import compared_averages
 from scotoma.comparison.boxes import BoxComparison
 from scotoma.comparison.decisions import decision_table, measure_decisions
@@ -36,14 +36,7 @@ from scotoma.comparison.section import (
     listing_document,
 )
 from scotoma.config import load_config
-from scotoma.config.gate import (
-    RATE_RULE,
-    UNANSWERED_RULE,
-    GateRules,
-    chosen_rules,
-    day,
-    parse_rules,
-)
+from scotoma.config.gate import chosen_rules, day
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.sections import SliceSettings
@@ -125,7 +118,7 @@ def _judge_answers(
     dense, *others = answers.populations
     named = {own.variant: own for own in others}  # an audit of files has them in natural order
     answers = replace(answers, populations=(dense, *(named[name] for name in natural_order(named))))
-    examples, rules = answers.examples, _rules(judging.rules, answers)
+    examples, rules = answers.examples, judging.rules
     if rules is not None:
         refuse_unfit_rules(rules, examples, scored=False)
     asked = () if rules is None else rules.rules  # the default rules ask for none of these
@@ -162,27 +155,12 @@ def _audit_answers(
     begun = (out / INPUTS).is_dir()
     try:
         config = load_config(write(out / INPUTS))
-        judging = Judging(_rules(judging.rules, answers), judging.as_of)
         run_audit(config.completed(), str(out), judging, quiet=options.quiet)
     except (ConfigError, DataError):
         if not begun:
             shutil.rmtree(out, ignore_errors=True)
         raise
     return read_gate(out / "gate.json"), read_audit(out / "audit.json").admission
-
-
-def _rules(rules: GateRules | None, answers: AnswersInMemory) -> GateRules | None:
-    """The rules given, or those for right and wrong; an audit's own where answers are classes."""
-    classes, attributes = answers.examples.classes, answers.examples.attributes
-    if not {RIGHT, FOUND} & {*classes}:
-        return rules
-    text = "rules:\n" + RATE_RULE.format(name="error", over="all")
-    if attributes:
-        text += RATE_RULE.format(name="error", over="groups")
-    if NO_ANSWER in classes:
-        text += UNANSWERED_RULE.format(over="groups" if attributes else "all")
-    standard = parse_rules(text, "the rules")
-    return standard if rules is None else rules.on(standard)
 
 
 def _together(compared: Sequence[ComparedLogs], pairs: Sequence[Pair]) -> AnswersInMemory:

@@ -40,6 +40,10 @@ HARMLESS = {
 
 def applied_rules(rules: GateRules | None, audit: Audit) -> GateRules:
     """The rules that hold for an audit: those given, or the built-in ones of `default_rules`."""
+    classes = [
+        at for variant in audit.compressed[:1]
+        for at in AuditRows(audit, variant.name).at("impact", "dense")
+    ]  # fmt: skip
     standard = default_rules(
         positive=audit.examples.positive is not None,
         groups=len(audit.groups) > 1,
@@ -47,6 +51,7 @@ def applied_rules(rules: GateRules | None, audit: Audit) -> GateRules:
         labelled=audit.labelled,
         scored=audit.scores is not None,
         unanswered=bool(audit.unanswered),
+        one_label=sum(at["dense"].number.n > 0 for at in classes) == 1,
     )
     return standard if rules is None else rules.on(standard)
 

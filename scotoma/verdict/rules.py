@@ -67,13 +67,13 @@ class Asking:
         rows: The rows of the audit.
         rule: The rule.
         rules: The gate.
-        before: The audit beside the one before it.
+        before: The audit beside the one before it; None where none was named.
     """
 
     rows: AuditRows
     rule: Any
     rules: GateRules
-    before: Before
+    before: Before | None
 
     def asks(self, row: Row) -> bool:
         """Whether the rule asks about an address, by what it says of groups and classes."""
@@ -200,7 +200,6 @@ def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -
     refuse_rules_of_other_kind(rules, scored=audit.scores is not None)
     if not audit.labelled and audit.scores is None:
         refuse_rules_about_labels(rules)
-    before = before or Before.of(audit, None)
     return [one for rule in rules.rules for one in _of_rule(Asking(rows, rule, rules, before))]
 
 
@@ -458,12 +457,12 @@ def _since_words(asking: Asking, row: Row) -> str:
 
 
 SINCE = RuleKind(
-    rows=lambda asking: asking.before.rows(asking.rows.variant),
+    rows=lambda asking: asking.before.rows(asking.rows.variant) if asking.before else (),
     whats={"absolute": "change"},
     asks=_asks_since,
     words=_since_words,
-    nothing=lambda asking: asking.before.nothing(asking.rows.variant),
-    label=lambda asking: asking.before.label(asking.rows.variant),
+    nothing=lambda asking: asking.before and asking.before.nothing(asking.rows.variant),
+    label=lambda asking: asking.before.label(asking.rows.variant) if asking.before else "",
 )
 
 # --- levels ---------------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -45,3 +48,47 @@ def test_a_comparison_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text(rule)
     assert scotoma(*asked)[0] in (0, 3)
     assert (out / "gate.json").exists()
+
+
+WRITTEN: dict[str, tuple[Any, Any]] = {
+    "words": ("right", "wrong"), "other words": ("Correct", "Incorrect"), "letters": ("C", "I"),
+    "numbers": (1, 0), "floats": (1.0, 0.0), "truths": (True, False), "no answer": ("right", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", [0.0, 0.3])
+@pytest.mark.parametrize("written", WRITTEN)
+def test_a_notebook_judges_outcomes_as_files_of_them_are(
+    tmp_path: Path, written: str, harm: float
+) -> None:
+    """However right and wrong are written: a column of the right word is the label."""
+    import scotoma as notebook
+
+    rng, n = np.random.default_rng(5), 2_000
+    group = np.where(rng.random(n) < 0.3, "a", "b")
+    before = rng.random(n) < 0.8
+    after = before ^ (rng.random(n) < 0.01)
+    after &= ~((group == "a") & (rng.random(n) < harm))
+    right, wrong = WRITTEN[written]
+    sides = {name: [right if one else wrong for one in side]
+             for name, side in (("before", before), ("after", after))}  # fmt: skip
+    for name, answers in sides.items():
+        columns = {"id": range(n), "target": [right] * n, "answer": answers, "g": group}
+        pl.DataFrame(columns).write_csv(tmp_path / f"{name}.csv")
+    files = (tmp_path / "before.csv", tmp_path / "after.csv")
+    code, out, err = scotoma("compare", *files, "--group", "g", "--json", "--quiet")
+    assert code == 0, err
+    compared = json.loads(out)["gate"]
+    pair = notebook.pair([right] * n, *sides.values(), groups={"g": group}, paired=True)
+    judged = notebook.judge(pair)
+    assert judged.verdict == compared["verdict"] == ("FAIL" if harm else "PASS")
+    tests = json.loads(judged.gate.model_dump_json(by_alias=True))["variants"][0]["tests"]
+    assert tests == compared["variants"][0]["tests"]
+
+
+def test_nobody_errs_and_nobody_can_say_how_wrong_is_written() -> None:
+    import scotoma as notebook
+
+    judged = notebook.judge(notebook.pair(["right"] * 400, ["right"] * 400, ["right"] * 400))
+    assert judged.verdict == "UNSURE"
+    assert judged.gate.variants[0].too_small
