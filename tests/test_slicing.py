@@ -79,12 +79,16 @@ def audited(folder: Path, *, images: bool, harm: str, section: str = "") -> Run:
 def test_a_slice_of_dark_pictures_is_found_and_said_to_be_about_the_image(tmp_path):
     run = audited(tmp_path / "run", images=True, harm="dark")
     section, table = slicing.slices(run)
-    found = read_json(section)["prune-0.9"]
-    first = found["slices"][0]
+    found = read_json(section)["slices"]["prune-0.9"]
+    first, rows = found["slices"][0], read_json(section)["rows"]
     assert first["text"].startswith("image brightness < ")
     assert first["about_images"] == {"image brightness": "mean of the grey levels, 0 to 255"}
-    assert first["effect"]["low"] < 0.5 < first["effect"]["high"] + 0.1
-    assert first["effect"]["members"] == 5
+    (effect, *_) = (row["number"] for row in rows if row["what"] == "slices.effect")
+    assert effect["low"] < 0.5 < effect["high"] + 0.1
+    assert effect["members"] == 5
+    (p, *_) = (row["number"] for row in rows if row["what"] == "slices.confirmation.p")
+    assert p["value"] < 0.05
+    assert 0 < p["n"] < ROWS - 20  # the half that did not propose it
     assert found["null"]["permutations"] == slicing.SHUFFLED
     # All images have one size, which is left out.
     looks = {"image brightness", "image contrast", "image sharpness"}
@@ -100,7 +104,7 @@ def test_a_slice_of_dark_pictures_is_found_and_said_to_be_about_the_image(tmp_pa
 def test_an_audit_without_images_has_slices_of_attributes_and_classes(tmp_path):
     run = audited(tmp_path / "run", images=False, harm="female cats")
     (section,) = slicing.slices(run)
-    found = read_json(section)["prune-0.9"]
+    found = read_json(section)["slices"]["prune-0.9"]
     assert found["features"] == ["sex", "class"]
     assert found["slices"][0]["text"] == "sex = female and class = cat"
     assert found["slices"][0]["about_images"] == {}
@@ -112,7 +116,7 @@ def test_an_audit_searches_as_its_configuration_says(tmp_path):
     section += "features: [age, class]}"
     run = audited(tmp_path / "run", images=False, harm="female cats", section=section)
     (path,) = slicing.slices(run)
-    search = read_json(path)["prune-0.9"]
+    search = read_json(path)["slices"]["prune-0.9"]
     chosen = {"mode": "batch", "alpha": 0.5, "min_size": 40, "max_cross": 2, "confirm": False}
     assert search["settings"] | chosen == search["settings"]
     assert search["features"] == ["age", "class"]  # a column that is no attribute, as numbers

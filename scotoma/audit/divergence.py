@@ -194,15 +194,7 @@ class Condition(Part):
     text: str = Field(description="The condition in words.")
 
 
-class SliceTest(Part):
-    """One test of a slice: by the search, or by the half of the examples it did not see."""
-
-    p: Real = Field(description="P-value.")
-    q: Real = Field(description="P-value corrected for all candidates, or for all slices proposed.")
-    size: Count = Field(description="Examples it rests on.")
-
-
-class SliceRow(Part):
+class FoundSlice(Part):
     """A slice that the search reports: all its conditions hold."""
 
     text: str = Field(description="The slice in words.")
@@ -210,18 +202,6 @@ class SliceRow(Part):
     size: Count = Field(description="Examples in the slice.")
     at_risk: Count = Field(description="Those of them that count for the metric.")
     support: Fraction = Field(description="Share of all examples.")
-    inside: Quantity = Field(description="The metric inside, on the confirming half.")
-    outside: Quantity = Field(description="The metric of all other examples.")
-    effect: Quantity = Field(
-        description="The rise of the error on the slice, a fraction; without labels the share of "
-        "labels that change, inside less outside."
-    )
-    p: Real = Field(description="The p-value that decided.")
-    q: Real = Field(description="The same, corrected: what was compared with alpha.")
-    discovery: SliceTest = Field(description="Test on the half that the search saw.")
-    confirmation: SliceTest | None = Field(
-        description="Test on the other half; null without confirmation."
-    )
     about_images: dict[str, str] = Field(
         description="What the conditions on image statistics mean."
     )
@@ -259,18 +239,24 @@ class Candidates(Part):
 class SliceSearch(Part):
     """The search for slices of one variant on which its error rose.
 
-    Half of the examples propose a slice, the other half tests it: effect, p and interval are those
+    Half of the examples propose a slice, the other half tests it: its effect and interval are those
     of the other half. Without labels, the slices on which more predictions change than elsewhere.
-    """
+
+    The numbers are rows of question `slices`; those of a slice have its words as their fact `text`:
+
+    | rows | what they are |
+    |---|---|
+    | `slices.inside`, `.outside` | the metric inside, on the confirming half, and of all other examples |
+    | `slices.effect` | the rise of the error on the slice, a fraction; without labels the share of labels that change, inside less outside |
+    | `slices.discovery.p`, `.discovery.q` | p-value of the half that the search saw; the same corrected for all candidates |
+    | `slices.confirmation.p`, `.confirmation.q` | p-value of the other half; the same corrected for all slices proposed. They decide; absent without confirmation |
+    | `overall`, `change` | the metric of all examples, and the rise of the error on them; without labels no rise |
+    """  # noqa: E501
 
     summary: str = Field(description="The result in a sentence or two.")
-    slices: tuple[SliceRow, ...] = Field(description="The slices, the most significant first.")
+    slices: tuple[FoundSlice, ...] = Field(description="The slices, the most significant first.")
     slice_count: Count = Field(description="How many there are; `slices` may hold fewer.")
     null: ShuffledSearch = Field(description="What the same search reports by chance alone.")
-    overall: Quantity = Field(description="The metric of all examples.")
-    change: Quantity = Field(
-        description="The rise of the error on all examples, a fraction; null without labels."
-    )
     candidates: Count = Field(description="Slices that could hold an example.")
     nonempty: Count = Field(description="Candidates that the search visited and that hold one.")
     tested: Count = Field(description="Candidates that were tested: the family of the correction.")

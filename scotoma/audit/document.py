@@ -287,6 +287,7 @@ class Audit(Part):
         "fixed-seed study, and whether compression moves that. "
         "`labels`: whole examples that change in any of several labels, and average precision. "
         "`boxes`: AP and AR of detectors, whose n are images. "
+        "`slices`: the error on slices that nobody named, and what tested them. "
         "`scores`: means and quantiles, where each example has a score. "
         "`robustness`: what corrupted pictures and other test sets cost; `curves` accuracy against "
         "severity, `by_corruption` each corruption by itself, `losses` every group under every "
@@ -449,6 +450,13 @@ class BiasSection(Part):
     labels: SeveralLabels | None = Field(
         None, description="Whole examples, where each has several labels."
     )
+
+
+class SlicesSection(Part):
+    """What the step `slices` leaves."""
+
+    slices: dict[str, SliceSearch] = Field(default_factory=dict, description="The searches.")
+    rows: tuple[Row, ...] = Field((), description="Their numbers.")
 
 
 class MeasuredRows(Part):

@@ -20,11 +20,10 @@ QUESTIONS = (
 SECTIONS = {
     "accuracy": "accuracy", "divergence": "divergence", "subgroups": "rates",
     "unanswered": "rates", "clarify": "clarify",
-    "slices": "slices",
 }  # fmt: skip
 # What tells the rows of a section apart beside variant, metric, group and class.
 CONDITIONS = (
-    "attribute", "disadvantaged", "advantaged", "split", "subset", "text",
+    "attribute", "disadvantaged", "advantaged", "split", "subset",
 )  # fmt: skip
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
 VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)

@@ -341,18 +341,20 @@ class OpenedAudit:
         Columns `variant`, `slice`, `size`, `support`, `inside` and `change` (the rise of the error)
         with `_low` and `_high`, `n`, `effective_events`, `reason`, and `q`, the corrected p-value.
         """
+        from scotoma.slices.section import corrected_p, found_slices
+
         rows = [
             {
                 "variant": name,
-                "slice": row.text,
-                "size": row.size,
-                "support": row.support,
-                **_cells("inside", row.inside),
-                **_rests(row.effect),
-                "q": row.q,
+                "slice": one.text,
+                "size": one.size,
+                "support": one.support,
+                **_cells("inside", at["inside"].number),
+                **_rests(at["effect"].number),
+                "q": corrected_p(at),
             }
-            for name, search in self.audit.slices.items()
-            for row in search.slices
+            for name in self.audit.slices
+            for one, at in found_slices(self.audit, name)
         ]
         return pl.DataFrame(rows, schema=None if rows else SLICES)
 

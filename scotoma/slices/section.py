@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scotoma.audit import Audit
-from scotoma.audit.divergence import SliceRow, SliceSearch
+from scotoma.audit.base import At, Row
+from scotoma.audit.divergence import FoundSlice
 from scotoma.audit.findings import Findings
 from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, Unit, show
 from scotoma.document.cells import factor_of
@@ -109,7 +110,9 @@ def _reported(audit: Audit, names: list[str], effect: _Effect, *, confirmed: boo
     )
     family = "proposed" if confirmed else "tested"
     found = sum(audit.slices[name].slice_count for name in names)
-    rows = [_row(name, one) for name in names for one in audit.slices[name].slices]
+    rows = [
+        _row(name, one, found_at) for name in names for one, found_at in found_slices(audit, name)
+    ]
     cut = f" The audit found {found:,}; those with the smallest q are listed."
     return Table(
         "slices",
@@ -131,18 +134,30 @@ def _reported(audit: Audit, names: list[str], effect: _Effect, *, confirmed: boo
     )
 
 
-def _row(variant: str, one: SliceRow) -> dict[str, Cell]:
+def found_slices(audit: Audit, variant: str) -> list[tuple[FoundSlice, At]]:
+    """The slices that a search reports, each with its rows."""
+    ats = audit.at("slices", variant, "slices.")
+    return list(zip(audit.slices[variant].slices, ats, strict=True))
+
+
+def _row(variant: str, one: FoundSlice, at: At) -> dict[str, Cell]:
     about = "; ".join(f"{name} is the {text}" for name, text in sorted(one.about_images.items()))
     return {
         "variant": variant,
         "slice": Noted(one.text, f"about the image: {about}") if about else one.text,
         "examples": one.size,
-        "rise": one.effect,
-        "n": one.effect.n,
-        "p": one.discovery.p,
-        "p_confirmed": None if one.confirmation is None else one.confirmation.p,
-        "q": one.q,
+        "rise": at["effect"].number,
+        "n": at["effect"].number.n,
+        "p": at["discovery.p"].number.value,
+        "p_confirmed": at["confirmation.p"].number.value if "confirmation.p" in at else None,
+        "q": corrected_p(at),
     }
+
+
+def corrected_p(at: At) -> float | None:
+    """The p-value that decided on a slice, corrected: that of the half which did not choose it."""
+    decided = at.get("confirmation.q") or at["discovery.q"]
+    return decided.number.value
 
 
 def _candidates(audit: Audit, names: list[str], effect: _Effect) -> Chart:
@@ -159,20 +174,16 @@ def _candidates(audit: Audit, names: list[str], effect: _Effect) -> Chart:
             Column("rise", effect.title, effect.unit),
             Column("p", "p", "p"),
         ),
-        [
-            row
-            for name in names
-            for row in _points(name, audit.slices[name], factor_of(effect.unit))
-        ],
+        [row for name in names for row in _points(audit, name, factor_of(effect.unit))],
         "The rise of a slice that is not reported is that of all its examples, without interval; p "
         "is uncorrected.",
         stub=2,
         most=MOST_LISTED,
     )
     changes = [
-        f"{name} {show(audit.slices[name].change, effect.unit)}"
+        f"{name} {show(change.number, effect.unit)}"
         for name in names[:1]
-        if audit.slices[name].change.value is not None
+        for change in _changes(audit, name)
     ]
     return Chart(
         "slices",
@@ -187,9 +198,16 @@ def _candidates(audit: Audit, names: list[str], effect: _Effect) -> Chart:
     )
 
 
-def _points(variant: str, search: SliceSearch, factor: float) -> Iterator[dict[str, Cell]]:
-    effects = {one.text: one.effect for one in search.slices}
-    drawn, change = search.lattice, search.change.value
+def _changes(audit: Audit, variant: str) -> list[Row]:
+    """How far all examples rise; nothing where that is undefined."""
+    rows = audit.numbers("slices", variant)
+    return [row for row in rows if row.what == "change" and row.number.value is not None]
+
+
+def _points(audit: Audit, variant: str, factor: float) -> Iterator[dict[str, Cell]]:
+    effects = {one.text: at["effect"].number for one, at in found_slices(audit, variant)}
+    drawn = audit.slices[variant].lattice
+    change = next((row.number.value for row in _changes(audit, variant)), None)
     places = [place for place, rise in enumerate(drawn.effect) if rise is not None]
     places.sort(key=lambda i: (not drawn.reported[i], _p(drawn.p[i]), drawn.text[i]))
     for rank, i in enumerate(places[:MOST_DRAWN]):

@@ -15,7 +15,13 @@ from scotoma.answers.admission import NO_ANSWER, NO_LABEL, is_label
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import NumberedClasses, Pair
 from scotoma.audit import Audit, GateFile, as_text
-from scotoma.audit.document import DENSE, BiasSection, DivergenceSection, MeasuredRows
+from scotoma.audit.document import (
+    DENSE,
+    BiasSection,
+    DivergenceSection,
+    MeasuredRows,
+    SlicesSection,
+)
 from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
 from scotoma.config.sections import SliceSettings
@@ -214,14 +220,14 @@ class AnswersInMemory:
                 for place, own in enumerate(self.populations)
             ],
         )  # fmt: skip
-        searched = {
-            name: harmed_slices(one, examples, slices)
-            for name, one in comparisons.items()
-            if slices is not None
-        }
+        sliced = SlicesSection()
+        if slices is not None:
+            searched = harmed_slices(comparisons, examples, slices)
+            sliced = SlicesSection.model_validate(jsonable(searched))
+        measured["rows"] |= {"slices": sliced.rows}
         notes = dict.fromkeys(measured.pop("admission"))
         more = {
-            "slices": jsonable(searched), "fingerprint": {"answers": measured.pop("answers")},
+            "slices": sliced.slices, "fingerprint": {"answers": measured.pop("answers")},
             "admission": [note.as_dict() for note in notes],
         }  # fmt: skip
         return Audit.model_validate(described | measured | more)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from scotoma.audit.base import rows_at
 from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.document.jsonable import jsonable
+from scotoma.numbers import undefined
 from scotoma.processes import progress
 from scotoma.run import Run, write_json
 from scotoma.steps.measures.pairs import (
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # slices that audit.json describes
 POINTS = 200  # candidates of the lattice view
+Searched = tuple[dict[str, Any], list[dict[str, Any]]]  # fields of `SliceSearch`, and its rows
 SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as the search itself
 
 
@@ -48,7 +51,7 @@ def slices(run: Run) -> Iterator[Leaves]:
     statistics = pl.read_parquet(looks[0]) if looks else None
     features = features_of(examples, statistics, asked.features, dense.predicted if dense else None)
 
-    def search(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    def search(outcome: Mapping[str, Any]) -> Searched:
         return _search(outcome, examples, features, asked, seed)
 
     if score:
@@ -61,17 +64,31 @@ def slices(run: Run) -> Iterator[Leaves]:
         reports = measure_variants(
             run, examples, "find slices", lambda pair: search(_outcome(pair, examples)), dense
         )
-    write_json(section, jsonable(reports))
+    write_json(section, jsonable(_section(reports)))
 
 
 def harmed_slices(
-    comparison: PopulationPair, examples: AuditedExamples, asked: SliceSettings
+    comparisons: Mapping[str, PopulationPair], examples: AuditedExamples, asked: SliceSettings
 ) -> dict[str, Any]:
-    """Find the slices on which one compressed population fell, without images and a run."""
+    """Find the slices on which compressed populations fell, without images and a run.
+
+    Returns:
+        Fields of `SlicesSection`.
+    """
     from scotoma.slices.features import features_of
 
-    features = features_of(examples, None, asked.features, comparison.dense.predicted)
-    return _search(_outcome(comparison, examples), examples, features, asked, 0)
+    reports = {}
+    for name, comparison in comparisons.items():
+        features = features_of(examples, None, asked.features, comparison.dense.predicted)
+        reports[name] = _search(_outcome(comparison, examples), examples, features, asked, 0)
+    return _section(reports)
+
+
+def _section(reports: Mapping[str, Searched]) -> dict[str, Any]:
+    return {
+        "slices": {name: search for name, (search, _) in reports.items()},
+        "rows": [{"variant": name, **row} for name, (_, rows) in reports.items() for row in rows],
+    }
 
 
 @when_due
@@ -98,7 +115,7 @@ def _search(
     features: pl.DataFrame,
     asked: SliceSettings,
     seed: int,
-) -> dict[str, Any]:
+) -> Searched:
     from scotoma.slices import SearchSettings, find_slices
     from scotoma.slices.features import WORK, conditions_together
 
@@ -134,12 +151,14 @@ def _search(
     points = report.lattice.sort(
         pl.col("reported").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
     )
-    return report.as_dict() | {
+    search = report.as_dict() | {
         "slices": [_described(one) for one in report.slices],
-        "change": report.change.as_dict(),
         "notes": notes,
         "lattice": points.head(POINTS).to_dict(as_series=False),
     }
+    del search["overall"]
+    rows = [row for one in report.slices for row in _rows(one)]
+    return search, [*rows, *rows_at({}, {"overall": report.overall, "change": report.change})]
 
 
 def _outcome(comparison: PopulationPair, examples: AuditedExamples) -> dict[str, Any]:
@@ -165,4 +184,20 @@ def _outcome(comparison: PopulationPair, examples: AuditedExamples) -> dict[str,
 def _described(one: Slice) -> dict[str, Any]:
     """Describe a slice, and the meaning of its conditions on image statistics."""
     looks = {name: STATISTICS[name] for name in one.features if name in STATISTICS}
-    return one.as_dict() | {"about_images": looks}
+    parts = ("text", "size", "at_risk", "support")
+    return {part: getattr(one, part) for part in parts} | {
+        "predicates": [vars(predicate) for predicate in one.predicates], "about_images": looks
+    }  # fmt: skip
+
+
+def _rows(one: Slice) -> Iterator[dict[str, Any]]:
+    """Lay out the numbers of a slice, and the p-values of the tests that it passed."""
+    numbers = {name: getattr(one, name) for name in ("inside", "outside", "effect")}
+    for name in ("discovery", "confirmation"):
+        if (test := getattr(one, name)) is not None:
+            for what in ("p", "q"):
+                numbers[f"{name}.{what}"] = undefined(
+                    "a p-value has no interval", value=getattr(test, what), n=test.size,
+                    members=one.effect.members,
+                )  # fmt: skip
+    yield from rows_at({"facts": {"text": one.text}}, numbers, "slices.")

@@ -41,10 +41,19 @@ POINTS = 100
 DENSE_COLOUR = "#595959"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 
-# Parts of audit.json without numbers of a variant, and tables of single classes, slices, members:
-# audit.json and numbers.parquet, which are attached, have them whole.
-WITHOUT = {"rows", "accuracy", "classes", "class_rates", "gallery", "groups", "one_model", "parity"}
-TABLES = {"slices", "lattice", "members", "examples", "null"}
+# Parts of audit.json without numbers of a variant, and those that are rows: audit.json and
+# numbers.parquet, which are attached, have them whole.
+WITHOUT = {
+    "rows",
+    "slices",
+    "accuracy",
+    "classes",
+    "class_rates",
+    "gallery",
+    "groups",
+    "one_model",
+    "parity",
+}
 # Texts of a row that are no part of its address.
 REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "unit"}
 ADDRESS_NUMBERS = {"share", "severity"}
@@ -297,7 +306,8 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
                 numbers.setdefault(address, number)
     for question in audit.rows:
         for row in audit.numbers(question, name):
-            if row.class_name is None and (row.number.reason or row.number.low is not None):
+            single = row.class_name is not None or row.fact("text") is not None  # class, slice
+            if not single and (row.number.reason or row.number.low is not None):
                 *section, what = row.what.split(".")
                 what = RISES.get(what, what) if section in COMPARED else what
                 words = (row.group, question, *section, *row.facts.values(), row.metric, what)
@@ -347,9 +357,8 @@ def _numbers(
             head = address[1:] if address[0] == "subgroups" else address
             address = (group, *head)
         for name, value in fields.items():
-            if name not in TABLES:
-                key = RISES.get(name, name) if "dense" in fields else name
-                yield from _numbers(value, (*address, *words, key), variant, variants)
+            key = RISES.get(name, name) if "dense" in fields else name
+            yield from _numbers(value, (*address, *words, key), variant, variants)
     elif isinstance(part, Mapping):
         if set(part) <= variants:
             if variant in part:

@@ -399,6 +399,21 @@ def _scores(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]])
                 rows.add(here._replace(what=f"{row['what']}_variance.{key}"), "value", value)
 
 
+def _slices(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Slices that a search reports; a p-value has a value only, and n of the test that gave it."""
+    for row in found:
+        at = _told_apart(_row_address(question, row), row.get("facts", {}))
+        what = row["what"].removeprefix("slices.")
+        test, _, of_test = what.rpartition(".")
+        if not test:
+            _estimate(rows, at._replace(what=what), row["number"])
+            continue
+        own = {what: row["number"]["value"], f"{test}.size": row["number"]["n"]}
+        for key, value in own.items():
+            rows.add(at._replace(what=key), "value", value)
+        rows.rows[at._replace(what=of_test)] = {"value": row["number"]["value"]}  # the last decided
+
+
 def _nan(value: float | None) -> float:
     return math.nan if value is None else value
 
@@ -546,7 +561,7 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 # Question whose numbers are rows of audit.json: how they are read.
 STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
     "boxes": _boxes, "fairness": _fairness, "gaps": _gaps, "impact": _impact, "labels": _labels,
-    "robustness": _robustness, "scores": _scores,
+    "robustness": _robustness, "scores": _scores, "slices": _slices,
 }  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,

@@ -11,20 +11,22 @@ from scotoma.audit.findings import Findings
 from scotoma.document import Facts, Section
 from scotoma.document.charts import filled
 from scotoma.slices.section import slices_section
-from tests.audits import whole
+from tests.audits import rows_at, whole
 from tests.sections import chart, kept, scored, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
-EFFECT = {"value": 0.0445, "low": 0.025, "high": 0.064, "n": 449}
 ROW = {
     "text": "income < 30",
     "size": 899,
-    "effect": EFFECT,
-    "q": 0.02,
-    "discovery": {"p": 0.001},
-    "confirmation": {"p": 0.004},
     "about_images": {"image sharpness": "variance of the Laplacian"},
 }
+DISCOVERED = {
+    "slices.effect": {"value": 0.0445, "low": 0.025, "high": 0.064, "n": 449},
+    "slices.discovery.p": 0.001, "slices.discovery.q": 0.01,
+}  # fmt: skip
+CONFIRMED = {"slices.confirmation.p": 0.004, "slices.confirmation.q": 0.02}
+RISE = {"value": 0.0256, "low": 0.017, "high": 0.034}
+UNDEFINED = {"value": None, "low": None, "high": None, "reason": "no labels"}
 LATTICE = {
     "text": ["age = old", "income < 30", "income >= 30"],
     "cross": [1, 1, 1],
@@ -42,7 +44,6 @@ def search(**more: Any) -> dict[str, Any]:
         "slices": [ROW],
         "slice_count": 1,
         "lattice": LATTICE,
-        "change": {"value": 0.0256, "low": 0.017, "high": 0.034},
     }
     return found | more
 
@@ -53,8 +54,16 @@ def section(audit: Audit) -> Section:
     return made
 
 
-def content(searches: dict[str, Any]) -> dict[str, Any]:
-    return {"variants": VARIANTS, "slices": searches}
+def content(
+    searches: dict[str, Any], change: Any = RISE, tests: dict[str, Any] = CONFIRMED
+) -> dict[str, Any]:
+    rows = []
+    for name, one in searches.items():
+        for found in one["slices"]:
+            at = {"variant": name, "facts": {"text": found["text"]}}
+            rows += rows_at(at, DISCOVERED | tests)
+        rows += rows_at({"variant": name}, {"change": change})
+    return {"variants": VARIANTS, "slices": searches, "rows": {"slices": rows}}
 
 
 @pytest.fixture
@@ -99,8 +108,8 @@ def test_a_candidate_that_is_reported_has_the_confirmed_rise_and_others_their_ow
 
 
 def test_a_search_without_confirmation_says_that_it_exaggerates() -> None:
-    plain = search(settings={"confirm": False}, slices=[ROW | {"confirmation": None}])
-    made = section(whole(content({"pruned": plain | {"slice_count": 7}})))
+    plain = search(settings={"confirm": False}, slice_count=7)
+    made = section(whole(content({"pruned": plain}, tests={})))
     reported = table(made, "slices")
     assert [column.key for column in reported.columns][-2:] == ["p", "q"]
     assert "exaggerates" in made.answer[1]
@@ -118,8 +127,7 @@ def test_scores_have_the_change_of_their_mean() -> None:
 
 
 def test_without_labels_a_rise_is_of_the_labels_that_change() -> None:
-    undefined = {"value": None, "low": None, "high": None, "reason": "no labels"}
-    made = section(unlabelled(content({"pruned": search(change=undefined)})))
+    made = section(unlabelled(content({"pruned": search()}, UNDEFINED)))
     assert "share of labels that change" in table(made, "slices").note
     assert "Dashed" not in chart(made, "slices").summary
 

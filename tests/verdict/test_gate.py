@@ -22,7 +22,7 @@ from scotoma.numbers import Estimate
 from scotoma.verdict.gate import exit_code, verdict_of
 from scotoma.verdict.question import sampling_margin, unanswered, why_too_small
 from scotoma.verdict.words import hangs_on
-from tests.audits import class_rows, judge
+from tests.audits import class_rows, judge, rows_at
 from tests.verdict.test_deciding import RULE, TODAY, rules
 
 # --- an audit -------------------------------------------------------------------------------------
@@ -79,8 +79,14 @@ def test_slices_are_hurt_where_their_error_rises_beyond_the_margin(
     def rise(value: float) -> dict[str, Any]:
         return Estimate.on_scale(value, 0.002, 9.0, n=300, members=10).as_dict()
 
-    slices = [{"text": f"job = {place}", "effect": rise(x)} for place, x in enumerate(rises)]
-    audit = whole_audit() | {"slices": {"prune-0.9": {"slices": slices, "change": rise(0.0)}}}
+    at = {"variant": "prune-0.9"}
+    rows = [
+        row
+        for place, x in enumerate(rises)
+        for row in rows_at(at | {"facts": {"text": f"job = {place}"}}, {"slices.effect": rise(x)})
+    ]
+    audit = whole_audit() | {"slices": {"prune-0.9": {}}}
+    audit["rows"]["slices"] = [*rows, *rows_at(at, {"change": rise(0.0)})]
     chosen = parse_rules("rules: [{id: s, metric: slices_hurt, margin: 0.01}]", "g")
     findings = judge(audit, chosen, TODAY).variants[0].tests
     assert [finding.verdict for finding in findings] == verdicts

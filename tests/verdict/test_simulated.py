@@ -16,7 +16,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.power.forecast import forecast
 from scotoma.power.model import Design, Probit
 from scotoma.power.simulate import PlantedGroup, planted_audit
-from tests.audits import judge
+from tests.audits import judge, rows_at
 from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow
@@ -112,11 +112,13 @@ def test_slices_that_are_found_where_nothing_is_hurt_seldom_fail(rates_only: Any
             features, drawn.compressed != labels, baseline=drawn.dense != labels, permutations=0
         )
         audit = rates_only(drawn)
-        audit["slices"] = {
-            "prune-0.9": {
-                "slices": [one.as_dict() for one in report.slices],
-                "change": report.change.as_dict(),
-            }
-        }
+        audit["slices"], at = {"prune-0.9": {}}, {"variant": "prune-0.9"}
+        audit.setdefault("rows", {})["slices"] = [
+            row
+            for one in report.slices
+            for row in rows_at(
+                at | {"facts": {"text": one.text}}, {"slices.effect": one.effect.as_dict()}
+            )
+        ] + rows_at(at, {"change": report.change.as_dict()})
         failed += judge(audit, chosen, TODAY).verdict == "FAIL"
     assert failed <= 5

@@ -8,8 +8,13 @@ import numpy as np
 
 from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
-from scotoma.audit.divergence import SliceSearch
-from scotoma.audit.document import VERSION, BiasSection, DivergenceSection, MeasuredRows
+from scotoma.audit.document import (
+    VERSION,
+    BiasSection,
+    DivergenceSection,
+    MeasuredRows,
+    SlicesSection,
+)
 from scotoma.audit.groups import ChangedScore, ClassRates
 from scotoma.audit.robustness import RobustnessSection
 from scotoma.bias.gaps import adjusted_rows
@@ -36,7 +41,10 @@ SCORED = (
 def assemble(run: Run, examples: AuditedExamples) -> Audit:
     """Put every number of the audit together; none depends on the clock, machine or a path."""
     config, test, sources = run.config, examples.split("test"), read_sources(run.mirror)
-    scored = config.source.score is not None
+    scored, sliced = (
+        config.source.score is not None,
+        read_part(run.section("slices"), SlicesSection),
+    )
     content = audited_header(
         test,
         examples.split("train"),
@@ -69,12 +77,13 @@ def assemble(run: Run, examples: AuditedExamples) -> Audit:
             }
             for key, files in sources.files.items()
         ],
-        "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
+        "slices": sliced.slices,
     }
     content["examples"] |= {
         "dataset_sha256": file_digest(run.examples), "notes": examples.notes
     }  # fmt: skip
     measured = _scored(run) if scored else _classified(run)
+    measured["rows"] |= {"slices": sliced.rows}
     notes = (*examples.admission, *notes_on_models(run), *measured.pop("admission"))
     content["fingerprint"] = {"setup": setup_digest(run), "answers": measured.pop("answers")}
     admission = [note.as_dict() for note in dict.fromkeys(notes)]
