@@ -9,6 +9,7 @@ from scotoma.components.gather_shards import gather_shards
 from scotoma.components.import_models import import_models
 from scotoma.components.log_tracking import log_tracking
 from scotoma.components.measure_robustness import measure_robustness
+from scotoma.components.paired_verdict import paired_verdict
 from scotoma.components.predict_batch import predict_batch
 from scotoma.components.prepare_data import prepare_data
 from scotoma.components.prune_magnitude import prune_magnitude
@@ -27,6 +28,7 @@ __all__ = [
     "import_models",
     "log_tracking",
     "measure_robustness",
+    "paired_verdict",
     "predict_batch",
     "prepare_data",
     "prune_magnitude",

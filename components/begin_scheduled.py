@@ -19,7 +19,7 @@ def begin_scheduled(
         rules: Gate file (YAML); empty for the default rules.
 
     Returns:
-        The place of the audit; `nothing` if there is nothing to do.
+        Output: The place of the audit; `nothing` if there is nothing to do.
     """
     from scotoma.steps.kubeflow.schedule import begin
 

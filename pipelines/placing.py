@@ -19,7 +19,7 @@ from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS
 
 CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
-    "write-report",
+    "paired-verdict", "write-report",
 )  # fmt: skip
 STEP_LABEL = "scotoma/step"  # of pods, by which kubectl finds those of a step
 STEP_OF = {step.component.replace("_", "-"): step.name for step in STEPS.values()}

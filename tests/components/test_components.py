@@ -16,8 +16,9 @@ BESIDE = ("__init__.py", "image.py")
 FILES = sorted(
     path for path in Path(components.__file__).parent.glob("*.py") if path.name not in BESIDE
 )
-AROUND = {  # the steps: they find out where the run is
+AROUND = {  # the steps: they find out where the run is, or have none
     "begin_scheduled": "from scotoma.steps.kubeflow.schedule import begin",
+    "paired_verdict": "from scotoma.steps.kubeflow.paired import judge",
     "record_failure": "from scotoma.steps.kubeflow.failure import record_failure",
 }
 STEPS = [file for file in FILES if file.stem not in AROUND]
