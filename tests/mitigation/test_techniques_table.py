@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def techniques_table() -> str:
-    """The techniques of training as a table in Markdown, for docs/mitigation.md."""
+    """The techniques of training as a table in Markdown, for docs/fix.md."""
     rows = ["| technique | training | groups in training | groups at test | source |"]
     rows.append("| --- | --- | --- | --- | --- |")
     for name, one in TECHNIQUES.items():
@@ -27,7 +27,7 @@ def techniques_table() -> str:
 
 
 def test_the_docs_show_the_table() -> None:
-    assert techniques_table() in (DOCS / "mitigation.md").read_text(encoding="utf-8")
+    assert techniques_table() in (DOCS / "fix.md").read_text(encoding="utf-8")
 
 
 def test_only_what_trains_can_be_asked_for() -> None:

@@ -41,12 +41,12 @@ from tests.test_docs import ROOT, blocks
 
 pytestmark = pytest.mark.slow
 
-PAGE = ROOT / "docs" / "repair.md"
+PAGE = ROOT / "docs" / "fix.md"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What docs/repair.md leaves: an audit in `shipped`, and its repair in `repaired`."""
+    """What docs/fix.md leaves: an audit in `shipped`, and its repair in `repaired`."""
     folder = tmp_path_factory.mktemp("planted")
     (config,) = (text for text in blocks(PAGE, "yaml") if text.startswith("# planted.yaml"))
     (folder / "planted.yaml").write_text(config)

@@ -31,7 +31,7 @@ mitigation: {{technique: {technique}, attribute: style}}
 
 
 ADAM = "{steps: 200, optimiser: adam, learning_rate: 0.002, precision: float32}"
-PAGE = Path(__file__).parents[2] / "docs" / "mitigation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "fix.md"
 ROW = re.compile(
     r"^\| `([\w-]+)` \| ([\d.]+) \[([\d.]+), ([\d.]+)\] \| ([\d.]+) \[([\d.]+), ([\d.]+)\]"
 )
