@@ -27,9 +27,9 @@ def paired_verdict(
         summary: The verdict in words, as Kubeflow shows it.
         metrics: Numbers by which Kubeflow compares runs.
     """
-    from scotoma.steps.kubeflow.paired import judge
+    from scotoma.steps.kubeflow.paired import judge_artifacts
 
-    return judge(
+    return judge_artifacts(
         {"original": original.path, "compressed": compressed.path},
         audit.path,
         options.splitlines(),

@@ -18,7 +18,7 @@ FILES = sorted(
 )
 AROUND = {  # the steps: they find out where the run is, or have none
     "begin_scheduled": "from scotoma.steps.kubeflow.schedule import begin",
-    "paired_verdict": "from scotoma.steps.kubeflow.paired import judge",
+    "paired_verdict": "from scotoma.steps.kubeflow.paired import judge_artifacts",
     "record_failure": "from scotoma.steps.kubeflow.failure import record_failure",
 }
 STEPS = [file for file in FILES if file.stem not in AROUND]

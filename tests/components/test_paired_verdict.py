@@ -51,7 +51,7 @@ def table(harm: float, path: Path) -> Path:
     frame = pl.DataFrame({
         "id": rows,
         "label": [("yes", "no")[row % 3 == 0] for row in rows],
-        "predicted": [("yes", "no")[(row % 3 == 0) != miss] for row, miss in zip(rows, wrong, strict=True)],
+        "predicted": [("yes", "no")[(row % 3 == 0) != wrong[row]] for row in rows],
         "sex": [("m", "f")[row % 2] for row in rows],
     })  # fmt: skip
     if path.suffix == ".parquet":

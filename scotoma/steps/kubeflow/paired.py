@@ -18,7 +18,7 @@ ENDINGS = {b"PAR1": ".parquet", b"PK": ".eval"}
 LONGEST_LINE = 2**26
 
 
-def judge(
+def judge_artifacts(
     answers: Mapping[str, str],
     folder: str,
     options: Sequence[str],
@@ -42,7 +42,7 @@ def judge(
         DataError: What `scotoma compare` refuses, in its words.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        places = [named(place, Path(scratch, name)) for name, place in answers.items()]
+        places = [_named(place, Path(scratch, name)) for name, place in answers.items()]
         command = [sys.executable, "-m", "scotoma", "compare", *map(str, places), "--out", folder]
         command += filter(None, map(str.strip, options))
         ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
@@ -53,7 +53,7 @@ def judge(
     return read_gate(Path(folder, "gate.json")).verdict
 
 
-def named(place: str, name: Path) -> Path:
+def _named(place: str, name: Path) -> Path:
     """A file or folder under another name, with the ending that its content asks for."""
     source = Path(place).absolute()
     ending = "".join(source.suffixes) or _ending(source) if source.is_file() else ""
