@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.special import chdtri, fdtri, nctdtrinc, ndtri, stdtrit
 
 from scotoma.errors import DataError
-from scotoma.numbers import Estimate, check_level, undefined
+from scotoma.numbers import Estimate, check_level, satterthwaite, undefined
 from scotoma.numbers.inputs import Floats, floats
 
 # Metrics are of order 1, and sums of thousands of rounded terms: what differs by less is equal.
@@ -62,13 +62,19 @@ def variance_of(values: Floats) -> float:
 
 def welch_difference(b: Floats, o: Floats, level: float) -> Estimate:
     """Difference of means with Welch's t interval (Welch 1947, Biometrika 34:28-35)."""
-    parts = np.array([variance_of(b) / b.size, variance_of(o) / o.size])
     value, on = mean_of(o) - mean_of(b), rests_on(b.size, o.size, level=level)
-    if not parts.sum() > 0:
+    return _mean(value, [(variance_of(one) / one.size, one.size - 1) for one in (b, o)], on)
+
+
+def _mean(value: float, parts: list[tuple[float, float]], on: dict[str, Any]) -> Estimate:
+    """The t interval of what varies by independent parts: variance and degrees of freedom each."""
+    total, df = satterthwaite(parts)
+    if not total > 0:
         reason = f"interval not estimable (nothing varies over {on['n']} runs)"
+        if math.isnan(total):
+            reason = "interval not estimable (undefined on most test sets drawn anew)"
         return undefined(reason, value=value, **on)
-    df = parts.sum() ** 2 / (parts[0] ** 2 / (b.size - 1) + parts[1] ** 2 / (o.size - 1))
-    return Estimate.on_scale(value, math.sqrt(parts.sum()), float(df), **on)
+    return Estimate.on_scale(value, math.sqrt(total), float(df), **on)
 
 
 def cohens_d(b: Floats, o: Floats, level: float) -> Estimate:
@@ -86,7 +92,7 @@ def cohens_d(b: Floats, o: Floats, level: float) -> Estimate:
         return undefined(f"undefined (nothing varies over {n + m} runs)", **on)
     d = (mean_of(o) - mean_of(b)) / math.sqrt((s + t) / 2)
     weight = math.sqrt(n * m * (s + t) / (2 * (m * s + n * t)))
-    df = (n - 1) * (m - 1) * (s + t) ** 2 / ((m - 1) * s**2 + (n - 1) * t**2)
+    _, df = satterthwaite([(s, n - 1), (t, m - 1)])
     tail = (1 - level) / 2
     ends = (_noncentrality(d * weight, df, p) / weight for p in (1 - tail, tail))
     return ranged(d, ends, df, **on)
@@ -212,16 +218,10 @@ def two_level_mean(
     on = rests_on(runs, level=level, note=THIS_TEST_SET if draws is None else "")
     if not np.isfinite(differences).all():
         return undefined(UNDEFINED_IN_A_RUN, **on)
-    value, of_runs = mean_of(differences), variance_of(differences) / runs
-    of_examples = 0.0 if draws is None else float(covariance_of_draws(draws[:, None])[0, 0])
-    variance = of_runs + of_examples
-    if not variance > 0:
-        reason = f"interval not estimable (nothing varies over {runs} runs)"
-        if math.isnan(of_examples):
-            reason = "interval not estimable (undefined on most test sets drawn anew)"
-        return undefined(reason, value=value, **on)
-    df = variance**2 * (runs - 1.0) / of_runs**2 if of_runs > 0 else math.inf
-    return Estimate.on_scale(value, math.sqrt(variance), df, **on)
+    parts = [(variance_of(differences) / runs, runs - 1)]
+    if draws is not None:
+        parts.append((float(covariance_of_draws(draws[:, None])[0, 0]), math.inf))
+    return _mean(mean_of(differences), parts, on)
 
 
 def covariance_of_draws(draws: Floats) -> Floats:

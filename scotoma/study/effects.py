@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from scotoma.audit.study import Effect
+from scotoma.numbers import Estimate, satterthwaite
 
 Floats = npt.NDArray[np.float64]
 FEWEST_ANNOTATORS = 3
@@ -107,24 +107,26 @@ def _signed(arms: Sequence[Floats], signs: Sequence[int], level: float) -> Effec
         return without("an arm has fewer than 2 items", value)
     v_items, v_annotators, v_answers = mean_variances(arms, signs)
     parts = [
-        (v_items, sum(items) - len(arms), 1.0),
-        (v_annotators, found.annotators - 1, 1.0),
-        (v_answers, sum(int(k.sum()) for k in known) - len(arms), -1.0),
+        (v_items, sum(items) - len(arms)),
+        (v_annotators, found.annotators - 1),
+        (-v_answers, sum(int(k.sum()) for k in known) - len(arms)),
     ]
     summed = v_items + v_annotators - v_answers
-    used = parts if summed >= max(v_items, v_annotators) else [max(parts[:2])]
-    variance = sum(sign * part for part, _, sign in used)
+    variance, df = satterthwaite(
+        parts if summed >= max(v_items, v_annotators) else [max(parts[:2])]
+    )
     if not variance > 0:
         return without("all answers are equal within each arm", value)
-    df = variance**2 / sum(part**2 / freedom for part, freedom, _ in used)
-    half, most = float(stats.t.ppf((1 + level) / 2, df)) * variance**0.5, max(1, len(arms) / 2)
+    size = {"n": found.n, "members": found.annotators}
+    shown = Estimate.on_scale(value, variance**0.5, float(df), level=level, **size)
+    most = max(1, len(arms) / 2)
     return found.model_copy(
         update={
             "value": value,
-            "low": max(-most, value - half),
-            "high": min(most, value + half),
-            "p": float(2 * stats.t.sf(abs(value) / variance**0.5, df)),
-            "df": float(df),
+            "low": max(-most, shown.low),
+            "high": min(most, shown.high),
+            "p": shown.p_differs(),
+            "df": shown.df,
         }
     )
 
