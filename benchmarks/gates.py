@@ -26,6 +26,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
@@ -123,37 +124,50 @@ def ours(folder: Path, margin: float | None) -> tuple[str, bool]:
     return gate["verdict"], named
 
 
+def judged(seed: int, number: int) -> Iterator[dict[str, Any]]:
+    """What every gate says of a lossless and a harmed release, a row each."""
+    for harmed in (False, True):
+        rng = np.random.default_rng([seed, number, harmed])
+        drawn = release(rng, harmed=harmed)
+        row = {"number": number, "release": "harmed" if harmed else "lossless", "named": False}
+        for name, gate in (
+            ("a point a task", point_a_task), ("recovery of 95%", recovery),
+            ("100 shuffled answers", hundred),
+        ):  # fmt: skip
+            yield row | {"gate": name, "verdict": gate(drawn, rng)}
+        with tempfile.TemporaryDirectory() as folder:
+            write(drawn, Path(folder))
+            for margin in MARGINS:
+                rules = "built-in rules" if margin is None else f"--margin {margin}"
+                verdict, named = ours(Path(folder), margin)
+                yield row | {"gate": f"Scotoma, {rules}", "verdict": verdict, "named": named}
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--releases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kept", type=Path, help="JSONL of releases judged so far, to go on from")
     asked = parser.parse_args()
-    print(f"{asked.releases} releases of each kind, seed {asked.seed}")
+    kept = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
+    releases = [json.loads(line) for line in kept]
+    for number in range(len(releases), asked.releases):
+        releases.append(list(judged(asked.seed, number)))
+        if asked.kept:
+            with asked.kept.open("a") as file:
+                file.write(f"{json.dumps(releases[-1])}\n")
+    n = asked.releases
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for row in (row for one in releases[:n] for row in one):
+        counted = counts.setdefault((row["gate"], row["release"]), Counter())
+        counted.update([row["verdict"]] + ["named"] * row["named"])
+    print(f"{n} releases of each kind, seed {asked.seed}")
     print(f"{'gate':34}{'release':10}{'FAIL':>24}{'UNSURE':>8}{'group named':>24}")
-    counts: dict[tuple[str, bool], Counter[str]] = {}
-    for number in range(asked.releases):
-        for harmed in (False, True):
-            rng = np.random.default_rng([asked.seed, number, harmed])
-            drawn = release(rng, harmed=harmed)
-            for name, gate in (
-                ("a point a task", point_a_task), ("recovery of 95%", recovery),
-                ("100 shuffled answers", hundred),
-            ):  # fmt: skip
-                counts.setdefault((name, harmed), Counter())[gate(drawn, rng)] += 1
-            with tempfile.TemporaryDirectory() as folder:
-                write(drawn, Path(folder))
-                for margin in MARGINS:
-                    rules = "built-in rules" if margin is None else f"--margin {margin}"
-                    verdict, named = ours(Path(folder), margin)
-                    counted = counts.setdefault((f"Scotoma, {rules}", harmed), Counter())
-                    counted.update([verdict] + ["named"] * named)
-    for (name, harmed), found in sorted(counts.items(), key=lambda one: (one[0][0], one[0][1])):
-        kind = "harmed" if harmed else "lossless"
-        named = share(found["named"], asked.releases) if name.startswith("Scotoma") else "never"
+    for (name, kind), found in sorted(counts.items()):
+        named = share(found["named"], n) if name.startswith("Scotoma") else "never"
         print(
-            f"{name:34}{kind:10}{share(found['FAIL'], asked.releases):>24}"
-            f"{found['UNSURE'] / asked.releases:>8.1%}{named:>24}"
+            f"{name:34}{kind:10}{share(found['FAIL'], n):>24}{found['UNSURE'] / n:>8.1%}{named:>24}"
         )
 
 

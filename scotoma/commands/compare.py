@@ -35,6 +35,12 @@ class CompareOptions(Options):
         (), "Columns, or dotted paths in logs, whose values are groups, separated by commas; of "
         "numbers also NAME:4 (groups of about equal size) or NAME:18,40,65 (where they begin), of "
         "dates NAME:month. Can be repeated.")
+    pair_by: str = option(
+        "", "Path of the question that is asked in several languages, prompts or accents.")
+    across: str = option(
+        "", "Path of the language, prompt or accent, or `task`: the loss of each is compared with "
+        "that of --reference on the same questions.")
+    reference: str = option("", "Value of --across to compare with. Default: the most frequent.")
     examples: str = option(
         "", "CSV or Parquet of labels and groups of the examples, joined by id or hash.")
     score: str = option(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from scotoma.answers.admission import speak_of_classes, unasked_chance
@@ -48,14 +47,14 @@ def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
         Answers(name, numbered.ids(answers)[:, None])
         for name, answers in zip(one.models, sides, strict=True)
     )
-    again = max(one.rows.reruns) > 1
+    again = max(one.rows.reruns) > 1 or one.strata is not None
     reason = ONE_LABEL if tables and _one_label(table) else NO_LABELS
     return Pair(
         examples=Examples(
             labels=numbered.ids(truth)[:, None],
             classes=numbered.classes,
             groups=one.groups,
-            cluster=table["example"].to_numpy().astype(np.intp) if again else None,
+            cluster=one.rows.clusters if again else None,
         ),
         dense=dense,
         compressed=compressed,

@@ -18,15 +18,18 @@ from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
 from scotoma.comparison.bias_scores import NEEDED
-from scotoma.comparison.groups import grouped, joined
+from scotoma.comparison.groups import grouped, groupings, joined
+from scotoma.comparison.means import score_table
 from scotoma.comparison.measure import (
     LogComparison,
     Wording,
+    is_lower_better,
     measure_rows,
     refusal_pattern,
     wording,
 )
 from scotoma.comparison.reruns import ATTRIBUTE, SIDES, PairedRows, joined_tasks, paired_rows
+from scotoma.comparison.strata import Strata, StrataLosses, same_questions, stratum_losses
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import CORRECT, LogColumns
@@ -46,6 +49,7 @@ TABLE_KEYS = {  # columns of --examples that name an example or its content, to 
     **dict.fromkeys(("content_hash", "doc_hash", "sample_hash"), "content_hash"),
     **dict.fromkeys(("example_id", "doc_id", "id", "sample_id"), "example_id"),
 }
+OF_ROWS = TABLE_KEYS | {"task": "task"}  # what the logs of any tool say of an example
 MOST_FEATURES = 12  # attributes beside the groups that may define slices
 FEATURE_VALUES = (2, 50)
 LOOKED_THROUGH = (
@@ -71,6 +75,33 @@ class CompareQuestion:
     refusal: tuple[str, ...] = ()
     allow_different_prompts: bool = False
     allow_missing: bool = False
+    pair_by: str = ""
+    across: str = ""
+    reference: str = ""
+
+    @property
+    def groups(self) -> dict[str, GroupColumn]:
+        """The groups that are asked for; strata are groups, too."""
+        return groupings([*self.group, self.across])
+
+    @property
+    def strata(self) -> Strata | None:
+        """The strata that are compared on the same questions; None where none are asked for.
+
+        Raises:
+            ConfigError: One of their options without the other, or several attributes.
+        """
+        if not (self.pair_by or self.across or self.reference):
+            return None
+        rules = list(groupings([self.across]).values())
+        if not self.pair_by or len(rules) != 1:
+            raise ConfigError(
+                "strata need --pair-by, which names the question, and --across, one attribute "
+                f"whose values are compared, got {printable(self.pair_by) or 'no question'} and "
+                f"{printable(self.across) or 'no attribute'}; name both"
+            )
+        name = next(name for name, rule in self.groups.items() if rule == rules[0])
+        return Strata(name, self.pair_by, self.reference)
 
     @property
     def columns(self) -> LogColumns:
@@ -111,6 +142,7 @@ class ComparedLogs:
         wording: Of free text; None elsewhere.
         logs: Of the two models, the first task's.
         admission: What was left out, guessed or not checked.
+        strata: That are compared on the same questions, which are then the clusters; or None.
     """
 
     models: tuple[str, str]
@@ -121,6 +153,7 @@ class ComparedLogs:
     wording: Wording | None
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]]
     admission: tuple[AdmissionNote, ...]
+    strata: Strata | None = None
 
 
 def models_of(paths: Sequence[str], *, reruns: bool = False) -> list[Model]:
@@ -174,6 +207,18 @@ def measured(one: ComparedLogs) -> LogComparison:
     )  # fmt: skip
 
 
+def measured_strata(one: ComparedLogs) -> StrataLosses | None:
+    """The loss of every stratum beside that of the reference; None where none are asked for."""
+    if one.strata is None:
+        return None
+    table = one.rows.table
+    return stratum_losses(
+        score_table(table["score_before"], table["score_after"], one.rows.clusters),
+        one.groups.values[one.strata.attribute], one.strata,
+        lower_is_better=is_lower_better(one.metric),
+    )  # fmt: skip
+
+
 def _name(place: Path) -> str:
     """Name a model by its file or folder, in signs that a variant may have."""
     stem = place.resolve().name if place.name in ("", ".", "..") else place.name
@@ -183,15 +228,13 @@ def _name(place: Path) -> str:
 
 
 @contextmanager
-def compared(
-    question: CompareQuestion, models: Sequence[Model], asked: Mapping[str, GroupColumn]
-) -> Iterator[list[ComparedLogs]]:
+def compared(question: CompareQuestion, models: Sequence[Model]) -> Iterator[list[ComparedLogs]]:
     """Read, pair and join; the texts of the logs are there as long as the context is open.
 
     Raises:
         ScotomaError: Logs that cannot be read or compared, or attributes that they do not hold.
     """
-    asked, attributes = _attributes(question, models, asked)
+    question, asked, attributes = _attributes(question, models)
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         logs = []
         for place, model in enumerate(models):
@@ -209,12 +252,13 @@ def compared(
 
 
 def _attributes(
-    question: CompareQuestion, models: Sequence[Model], asked: Mapping[str, GroupColumn]
-) -> tuple[Mapping[str, GroupColumn], list[str]]:
-    """Groups by their whole paths, and paths to read: theirs, and those that may define slices."""
+    question: CompareQuestion, models: Sequence[Model]
+) -> tuple[CompareQuestion, Mapping[str, GroupColumn], list[str]]:
+    """Groups and questions by their whole paths, and what to read: these, and what forms slices."""
+    asked, by = question.groups, question.pair_by
     if question.examples:
-        return asked, []
-    named = [rule.column for rule in asked.values()]
+        return question, asked, []
+    named = [*(rule.column for rule in asked.values()), *filter(None, [by])]
     places = models[0].places
     size = sum(
         path.stat().st_size
@@ -223,24 +267,35 @@ def _attributes(
         if path.is_file()
     )
     if size > LOOKED_THROUGH:
-        return asked, named
+        return question, asked, [name for name in named if name not in OF_ROWS]
     known = {
         one.path: one
         for paths in attributes_of(places[:1], columns=question.columns).values()
         for one in paths
     }
-    found = {}
-    for name, rule in asked.items():
-        path = rule.column
+
+    def whole(path: str, option: str) -> str:
         ends = [other for other in known if other.rpartition(".")[2] == path]
-        if path not in known and len(ends) != 1:
-            raise ConfigError(
-                f"--group names {printable(path)!r}, which the logs of {models[0].name} do not "
-                f"hold{nearest(path, list(known))}; list what they hold with --list"
+        if path in known or len(ends) == 1:
+            return path if path in known else ends[0]
+        if path in OF_ROWS:
+            return OF_ROWS[path]
+        raise ConfigError(
+            f"{option} names {printable(path)!r}, which the logs of {models[0].name} do not "
+            f"hold{nearest(path, list(known))}; list what they hold with --list"
+        )
+
+    found = {
+        name: rule.model_copy(update={
+            "column": whole(
+                rule.column, "--across" if question.across.startswith(rule.column) else "--group"
             )
-        whole = path if path in known else ends[0]
-        found[name] = rule.model_copy(update={"column": whole})
-    named = [rule.column for rule in found.values()]
+        })
+        for name, rule in asked.items()
+    }  # fmt: skip
+    by = whole(by, "--pair-by") if by else ""
+    named = [*(rule.column for rule in found.values()), *filter(None, [by])]
+    named = [name for name in named if name in known]
     low, high = FEATURE_VALUES
     more = [
         path
@@ -248,7 +303,8 @@ def _attributes(
         if (low <= one.values <= high) or (one.kind == "numbers" and one.values > high)
     ]
     needed = [path for path in known if path.rpartition(".")[2] in NEEDED]
-    return found, list(dict.fromkeys([*named, *needed, *more[:MOST_FEATURES]]))
+    attributes = list(dict.fromkeys([*named, *needed, *more[:MOST_FEATURES]]))
+    return replace(question, pair_by=by), found, attributes
 
 
 class _Task(NamedTuple):
@@ -317,7 +373,15 @@ def _compared(
         silent = rows.table.group_by("example").agg(pl.col(f"unanswered_{side}").any())
         missing = silent[f"unanswered_{side}"].to_numpy()[:, None]
         admission += unanswered_note(missing, model.name, variant=model.name)
-    groups = _groups(question, rows, asked)
+    groups, questions = _groups(question, rows, asked)
+    if (strata := question.strata) is not None:
+        rows, kept, strata, told = same_questions(
+            rows, questions, groups.values.get(strata.attribute), strata,
+            allow_missing=question.allow_missing,
+        )  # fmt: skip
+        values = {name: own.filter(kept) for name, own in groups.values.items()}
+        groups = replace(groups, values=values, size=rows.table.height)
+        admission += [_note("same_examples", one, models[1].name) for one in told]
     admission += [_note("reading", one, "groups") for one in groups.notes]
     texts = _wording(question, rows, logs, tasks)
     names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
@@ -325,7 +389,7 @@ def _compared(
         names, rows, metric, " and ".join(keys),
         groups, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
-        tuple(dict.fromkeys(admission)),
+        tuple(dict.fromkeys(admission)), strata,
     )  # fmt: skip
 
 
@@ -406,8 +470,8 @@ def _scored(
 
 def _groups(
     question: CompareQuestion, rows: PairedRows, asked: Mapping[str, GroupColumn]
-) -> Groups:
-    """Form the groups of every row."""
+) -> tuple[Groups, pl.Series]:
+    """Form the groups of every row, and say what question it asks, where strata are compared."""
     table = rows.table
     source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
     if question.examples:
@@ -417,7 +481,13 @@ def _groups(
         if not asked:
             columns = [name for name in source.columns if name not in ids.columns]
             asked = {name: GroupColumn(column=name) for name in columns}
-    return grouped(source, asked)
+    by = question.pair_by
+    if by and by not in source.columns:
+        raise ConfigError(
+            f"--pair-by names {printable(by)!r}, which is not among "
+            f"{printable(', '.join(source.columns))[:300]}; name one of these"
+        )
+    return grouped(source, asked), source[by or "example_id"]
 
 
 def _wording(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -226,14 +226,14 @@ def measure_rows(
         The numbers; groups in the order of `masks`.
     """
     table = rows.table
-    clusters = table["example"].to_numpy()
-    n, repeated = int(clusters.max()) + 1, table.height > int(clusters.max()) + 1
-    own = clusters if repeated else None
+    clusters, n = rows.clusters, table["example"].n_unique()
+    own = clusters if table.height > int(clusters.max()) + 1 else None
     scores = score_table(table["score_before"].to_numpy(), table["score_after"].to_numpy(), own)
     codes = _codes(table, binary=scores.binary)
     labels = np.zeros(table.height, np.intp) if scores.binary else None
     names = table["task"].unique(maintain_order=True).to_list()
     tasks = {str(task): (table["task"] == task).to_numpy() for task in names}
+    changed = () if codes is None else flips(labels, *codes, clusters=own)
     whole, groups = scores.change(), group_effects(scores, masks)
     lower_is_better = is_lower_better(metric)
     search = sliced(_features(rows), scores, own, lower_is_better)
@@ -245,7 +245,7 @@ def measure_rows(
         examples=n,
         reruns=rows.reruns,
         score=whole,
-        flips=() if codes is None else flips(labels, *codes, clusters=own),
+        flips=tuple(replace(one, count=n * one.share.value) for one in changed),
         floor=None if codes is None else _floor(table, *codes, rows.reruns),
         tasks=group_effects(scores, tasks) if len(tasks) > 1 else (),
         groups=groups,

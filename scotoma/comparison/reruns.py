@@ -113,6 +113,7 @@ def _share(values: Floats, level: float) -> Estimate:
 
 
 ATTRIBUTE = "attribute."  # begins the name of every column of attributes
+QUESTION = "question"  # column that numbers what is asked in several languages or prompts
 SIDES = ("before", "after")
 OF_A_SIDE = {
     "answer": pl.String,
@@ -150,6 +151,12 @@ class PairedRows:
         """Names of the attributes, without `attribute.`."""
         names = self.table.columns
         return [name.removeprefix(ATTRIBUTE) for name in names if name.startswith(ATTRIBUTE)]
+
+    @property
+    def clusters(self) -> Codes:
+        """Number of each row's question, where it is asked in several ways; else its example."""
+        own = QUESTION if QUESTION in self.table.columns else "example"
+        return self.table[own].to_numpy().astype(np.intp)
 
 
 def paired_rows(

@@ -29,8 +29,8 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 
 CHANGES = (
-    "fpr", "fnr", "error", "unanswered", "cie_share_excess", "labels_changed", "classes_hurt",
-    "slices_hurt", "robustness_loss", "since_previous", "mean_score",
+    "fpr", "fnr", "error", "error_gap", "unanswered", "cie_share_excess", "labels_changed",
+    "classes_hurt", "slices_hurt", "robustness_loss", "since_previous", "mean_score",
 )  # fmt: skip
 METRICS = (*CHANGES, *OTHER_PICTURES, *LEVEL_METRICS)
 SOME_METRICS = (

@@ -72,9 +72,12 @@ class GroupsRule(GateRule):
 
 
 class ChangeRule(GroupsRule):
-    """No error, FPR, FNR or share without an answer rises beyond the limits."""
+    """No error, FPR, FNR or share without an answer rises beyond the limits.
 
-    metric: Literal["fpr", "fnr", "error", "unanswered"]
+    `error_gap` is the rise of a group's error less that of the group that it is compared with.
+    """
+
+    metric: Literal["fpr", "fnr", "error", "unanswered", "error_gap"]
     over: Literal["groups", "classes", "all"] = Field(
         "groups", description="Every group; every class against the rest; all examples together."
     )
@@ -82,6 +85,8 @@ class ChangeRule(GroupsRule):
 
     def _misfits(self) -> Iterator[str]:
         yield from super()._misfits()
+        if self.metric == "error_gap" and self.over != "groups":
+            yield f"rule {self.id!r} compares groups with each other; write over: groups"
         if self.metric == "unanswered" and self.over == "classes":
             yield (
                 f"rule {self.id!r} asks for missing answers over classes, and no answer is none; "

@@ -26,8 +26,14 @@ from scotoma.comparison.averages_section import compared_averages
 from scotoma.comparison.boxes import BoxComparison
 from scotoma.comparison.decisions import decision_table, measure_decisions
 from scotoma.comparison.detectors import BoxQuestion, ComparedBoxes, compared_boxes
-from scotoma.comparison.groups import groupings
-from scotoma.comparison.logs import ComparedLogs, CompareQuestion, compared, measured, models_of
+from scotoma.comparison.logs import (
+    ComparedLogs,
+    CompareQuestion,
+    compared,
+    measured,
+    measured_strata,
+    models_of,
+)
 from scotoma.comparison.measure import LogComparison, described_rows
 from scotoma.comparison.section import (
     box_sections,
@@ -35,9 +41,10 @@ from scotoma.comparison.section import (
     comparison_sections,
     listing_document,
 )
+from scotoma.comparison.strata import Strata, strata_section
 from scotoma.config import load_config
-from scotoma.config.gate import chosen_rules, day
-from scotoma.config.gate_changes import SlicesRule
+from scotoma.config.gate import chosen_rules, day, default_rules
+from scotoma.config.gate_changes import ChangeRule, MaxIncrease, SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
@@ -82,20 +89,38 @@ def judge_compared(
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
-    answers = _together(compared, pairs)
+    answers, strata = _together(compared, pairs), compared[0].strata
+    judging = _judging(options)
+    if strata is not None:
+        standard = default_rules(
+            positive=bool(positive), shipped=True, one_label=are_outcomes(pairs[0]),
+            unanswered=NO_ANSWER in answers.examples.classes,
+        )  # fmt: skip
+        beyond = ChangeRule(
+            id="error_gap", metric="error_gap", attributes=[strata.attribute],
+            max_increase=MaxIncrease(relative=0.2, absolute=0.005),
+        )  # fmt: skip
+        standard = standard.model_copy(update={"rules": [*standard.rules, beyond]})
+        rules = standard if judging.rules is None else judging.rules.on(standard)
+        judging = Judging(rules, judging.as_of)
 
     def write(folder: Path) -> Path:
         more: dict[str, Any] = {"tracking": {"uri": options.tracking or "off"}}
         more["label"] = {"column": "label"} | ({"positive": positive} if positive else {})
-        reruns = pairs[0].examples.cluster is not None
+        if strata is not None:
+            more |= {
+                "cluster": {"column": "cluster"},
+                "advantaged": {strata.attribute: strata.reference},
+            }
+        reruns = answers.examples.ids[0].endswith(f"{MARK}1")
         path = _write_audit(answers, folder, compared[0].models[0], reruns=reruns, **more)
         write_compared_notes(folder, answers.notes)
         _write_texts(compared, folder)
         return path
 
     if options.out is None:
-        return _judge_answers(answers, _judging(options), positive=positive)
-    return _audit_answers(answers, write, options.out, options)
+        return _judge_answers(answers, judging, positive=positive, strata=strata)
+    return _audit_answers(answers, write, options.out, judging, quiet=options.quiet)
 
 
 def _judge_answers(
@@ -104,6 +129,7 @@ def _judge_answers(
     *,
     positive: str = "",
     detectors: MeasuredRows | None = None,
+    strata: Strata | None = None,
 ) -> Verdict:
     """Judge answers without leaving an audit behind.
 
@@ -114,6 +140,7 @@ def _judge_answers(
         judging: Rules and day.
         positive: The answer that is the favourable outcome; empty for none.
         detectors: AP and AR, where the examples are boxes.
+        strata: Whose losses are judged beside that of their reference.
     """
     dense, *others = answers.populations
     named = {own.variant: own for own in others}  # an audit of files has them in natural order
@@ -126,7 +153,9 @@ def _judge_answers(
     described = [*examples.attributes, *examples.features.columns]
     searches = any(isinstance(rule, SlicesRule) for rule in asked)
     audit = answers.audit(
-        positive=positive or None, clarify="clarify" in levels, run_to_run="fairness" in levels,
+        positive=positive or None,
+        advantaged={} if strata is None else {strata.attribute: strata.reference},
+        clarify="clarify" in levels, run_to_run="fairness" in levels,
         class_rates=rules is not None and bool(class_rates_asked(rules)),
         slices=SliceSettings(features=described) if searches else None, detectors=detectors,
         project="compare",
@@ -135,7 +164,12 @@ def _judge_answers(
 
 
 def _audit_answers(
-    answers: AnswersInMemory, write: Callable[[Path], Path], out: Path, options: CompareOptions
+    answers: AnswersInMemory,
+    write: Callable[[Path], Path],
+    out: Path,
+    judging: Judging,
+    *,
+    quiet: bool,
 ) -> Verdict:
     """Audit answers, in a folder with all that an audit leaves.
 
@@ -145,17 +179,17 @@ def _audit_answers(
         answers: Of the original and each compressed model.
         write: Writes them into a folder, and returns the configuration of their audit.
         out: Folder of the run; what it reads lies in `compared/`.
-        options: Rules and day, and whether to write nothing to stderr.
+        judging: Rules and day.
+        quiet: Whether to write nothing to stderr.
     """
     from scotoma.steps.audit import run_audit
 
-    judging = _judging(options)
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():
         raise ConfigError(f"output folder {out} holds other files; choose another --out")
     begun = (out / INPUTS).is_dir()
     try:
         config = load_config(write(out / INPUTS))
-        run_audit(config.completed(), str(out), judging, quiet=options.quiet)
+        run_audit(config.completed(), str(out), judging, quiet=quiet)
     except (ConfigError, DataError):
         if not begun:
             shutil.rmtree(out, ignore_errors=True)
@@ -177,7 +211,7 @@ def _together(compared: Sequence[ComparedLogs], pairs: Sequence[Pair]) -> Answer
             f"{', '.join(names)}; rename its log"
         )
     examples, own = answers.examples, ids[0].gather(rows[0])
-    if examples.clusters is not None:  # the rows of an example are its reruns
+    if own.is_duplicated().any():  # the rows of an example are its reruns
         again = pl.int_range(1, pl.len() + 1).over("id")
         own = own.to_frame().select(pl.concat_str("id", pl.lit(MARK), again))["id"]
     features = described_rows(tables[0][rows[0]])
@@ -269,7 +303,7 @@ def _write_audit(
     rerun = pl.int_range(pl.len()).over("example_id") if reruns else pl.lit(0)
     ids = table["example_id"].str.replace(rf"{MARK}\d+$", "") if reruns else table["example_id"]
     columns = {"example_id": ids, "label": table["label"]}
-    if examples.clusters is not None and not reruns:
+    if examples.clusters is not None and "cluster" in more:
         columns["cluster"] = table["cluster"]
     columns |= {f"group {name}": table[name] for name in attributes}
     described = pl.DataFrame(columns | {one.name: one for one in features})
@@ -363,7 +397,7 @@ def judge_boxes(compared: ComparedBoxes, options: CompareOptions) -> Verdict:
 
     if options.out is None:
         return _judge_answers(answers, _judging(options), detectors=detectors)
-    return _audit_answers(answers, write, options.out, options)
+    return _audit_answers(answers, write, options.out, _judging(options), quiet=options.quiet)
 
 
 def _as_answers(compared: ComparedBoxes) -> AnswersInMemory:
@@ -405,7 +439,7 @@ def compare_logs(options: CompareOptions) -> Answer:
     models, judging = models_of(question.paths, reruns=question.reruns), _judging(options)
     positive, verdict = "", None
     try:
-        with compared(question, models, groupings(question.group)) as logs:
+        with compared(question, models) as logs:
             found = [measured(one) for one in logs]
             pairs = admitted(logs) if all(one.binary for one in found) else []
             if options.positive and (not pairs or any(map(are_outcomes, pairs))):
@@ -436,7 +470,16 @@ def compare_logs(options: CompareOptions) -> Answer:
         {"paired_by": log.key, "positive": positive or None, "decisions": jsonable(own)}
         for log, own in zip(logs, rates, strict=True)
     ]
-    sections = map(comparison_sections, found, [log.key for log in logs], leading)
+    losses = [measured_strata(log) for log in logs]
+    if question.strata is not None:
+        more = [own | {"strata": jsonable(one)} for own, one in zip(more, losses, strict=True)]
+    sections = [
+        [*own, *([] if lost is None else [strata_section(lost, binary=one.binary)])]
+        for one, lost, own in zip(
+            found, losses,
+            map(comparison_sections, found, [log.key for log in logs], leading), strict=True,
+        )
+    ]  # fmt: skip
     told = tuple(dict.fromkeys(note for log in logs for note in log.admission))
     admission = verdict[1] if verdict else told
     return _answer(options, found, sections, verdict, admission, more=more, told=told)

@@ -6,7 +6,7 @@ too little to be judged (`why_too_small` says how little), and what to say where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from scotoma.config.gate_changes import (
     ChangeRule,
     CieRule,
     ClassesRule,
+    MaxIncrease,
     ScoreRule,
     SincePreviousRule,
     SlicesRule,
@@ -242,6 +243,45 @@ RATES = RuleKind(
     words=_rate_words,
     sampled=lambda at, change: (known(at["dense"].number.value), at["dense"].number.n),
     nothing=_no_rates,
+)
+
+
+def _gaps(asking: Asking) -> Iterator[At]:
+    """The gaps of groups, each beside the error of the group in question."""
+    rates = {
+        at["dense"].group: at
+        for at in asking.rows.at("rates", "dense")
+        if at["dense"].metric == "error" and at["dense"].class_name is None
+    }
+    for at in asking.rows.at("gaps", "gap"):
+        gap = at["gap"].model_copy(update={"group": at["gap"].fact("group_b")})
+        yield {"absolute": gap, "dense": rates[gap.group]["dense"]}
+
+
+def _within_rate(asking: Asking, kind: RuleKind) -> list[Question]:
+    """Ask of gaps, whose relative margin is a share of the error of the group in question."""
+    asked = []
+    for at in _chosen(asking, kind):
+        relative, absolute = asking.margins
+        margin = max(absolute or 0.0, (relative or 0.0) * (at["dense"].number.value or 0.0))
+        rule = asking.rule.model_copy(update={"max_increase": MaxIncrease(absolute=margin)})
+        asked.append(_ask_rise(replace(asking, rule=rule), kind, at))
+    return asked
+
+
+def _gap_words(asking: Asking, row: Row) -> str:
+    other = row.fact("group_a")
+    return f"error {asking.name(row)} beyond {asking.rows.names.get(other, other)}"
+
+
+GAPS = RuleKind(
+    rows=_gaps,
+    whats={"absolute": "absolute", "dense": "dense"},
+    words=_gap_words,
+    sampled=lambda at, change: (known(at["dense"].number.value), change.absolute.n),
+    nothing=lambda asking: "the audit compares no groups with each other",
+    own=_within_rate,
+    label=lambda asking: "gaps of error",
 )
 
 # --- examples that change -------------------------------------------------------------------------
@@ -474,7 +514,7 @@ LEVELS = RuleKind(
 
 # A rule's class: its kind, or how its settings choose one.
 KINDS: dict[type[Rule], RuleKind | Callable[[Asking], RuleKind]] = {
-    ChangeRule: RATES,
+    ChangeRule: lambda asking: GAPS if asking.rule.metric == "error_gap" else RATES,
     CieRule: EXCESSES,
     ChangedRule: CHANGED,
     ClassesRule: CLASSES,

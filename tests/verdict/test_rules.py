@@ -31,9 +31,9 @@ waivers:
   - {rule: fpr_groups, variant: prune-0.99, reason: "not shipped", until: 2027-03-01}
 """
 METRICS = (
-    "fpr, fnr, error, unanswered, cie_share_excess, labels_changed, classes_hurt, slices_hurt, "
-    "robustness_loss, since_previous, mean_score, overconfidence, unnoticed_pictures, clarify.DI, "
-    "fairness.DI and 26 more of Clarify and fairness"
+    "fpr, fnr, error, error_gap, unanswered, cie_share_excess, labels_changed, classes_hurt, "
+    "slices_hurt, robustness_loss, since_previous, mean_score, overconfidence, unnoticed_pictures, "
+    "clarify.DI, fairness.DI and 26 more of Clarify and fairness"
 )
 FAULTS = {
     "an unknown key": (

@@ -150,7 +150,7 @@ def class_rates_asked(rules: GateRules) -> list[tuple[str, str]]:
     return [
         (rule.metric, rule.over)
         for rule in rules.rules
-        if isinstance(rule, ChangeRule) and rule.metric != "error" and rule.over != "all"
+        if isinstance(rule, ChangeRule) and rule.metric in ("fpr", "fnr") and rule.over != "all"
     ]
 
 
