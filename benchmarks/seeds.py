@@ -53,9 +53,10 @@ def row(audit: dict[str, Any], variant: str) -> tuple[str, ...]:
         if r["variant"] == variant and r["what"] == "gap" and r["facts"]["attribute"] == "exposure"
     )
     (change,) = (
-        r["relative"]
-        for r in audit["subgroups"][variant]
-        if r["group"] == "exposure=minority" and r["metric"] == "error"
+        row["number"]
+        for row in audit["rows"]["rates"]
+        if (row["variant"], row["metric"], row["group"], row["what"])
+        == (variant, "error", "exposure=minority", "relative")
     )
     return (
         f"{dense:.2f} to {pruned:.2f}",

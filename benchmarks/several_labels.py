@@ -120,10 +120,13 @@ def is_found(seed: int, relative: float, kind: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         run = drawn(Path(folder), relative, seed, kind)
         section = json.loads(bias(run)[0].read_text())
-    rows = section["subgroups"]["int8"]
-    group = "=".join(harmed_group(kind))
-    (row,) = (row for row in rows if (row["metric"], row["group"]) == ("error", group))
-    low = row["relative"]["low"]
+    address = ("error", "=".join(harmed_group(kind)), "relative")
+    (row,) = (
+        row
+        for row in section["rows"]["rates"]
+        if (row["metric"], row["group"], row["what"]) == address
+    )
+    low = row["number"]["low"]
     return low is not None and low > 0
 
 

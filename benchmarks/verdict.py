@@ -182,8 +182,10 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
             }
             for one in ("dense", name)
         ],
-        "subgroups": {name: measures["subgroups"]},
-        "rows": {"impact": [{"variant": name} | row for row in measures["impact"]]},
+        "rows": {
+            question: [{"variant": name} | row for row in rows]
+            for question, rows in measures.items()
+        },
     }  # fmt: skip
     parts = {
         part: _reader(part).validate_python(value if part == "version" else jsonable(value))
@@ -214,8 +216,8 @@ def _against_labels(
             examples=examples, positive=positive, comparisons=1, folder=Path(folder)
         ).measures(pair)
     # No rate of one class against the rest, of which there are many.
-    rates = [row for row in measures["subgroups"] if row["class"] is None]
-    return {"impact": measures["impact"], "subgroups": rates}
+    rates = [row for row in measures["rates"] if row["class"] is None]
+    return {"impact": measures["impact"], "rates": rates}
 
 
 def examples_of(world: World, drawn: Drawn) -> AuditedExamples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import types
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from scotoma.audit import Audit, GateFile
@@ -21,15 +22,23 @@ __all__ = [
     "gate_file",
     "judge",
     "previous",
+    "rate_rows",
+    "rates",
     "rows_at",
     "whole",
 ]
 
-BY_VARIANT = ("divergence", "subgroups", "gallery")
+BY_VARIANT = ("divergence", "gallery")
+# Records of tests, by variant: the question whose rows they are, an address a record.
+RECORDS = {"subgroups": "rates", "unanswered": "unanswered"}
+RATE = ("dense", "compressed", "relative", "absolute")
 
 
 def whole(content: dict[str, Any]) -> Audit:
-    """An audit with whatever its content leaves out: zeros, empty texts, nothing measured."""
+    """An audit with whatever its content leaves out: zeros, empty texts, nothing measured.
+
+    Rates may be records by variant, `subgroups` and `unanswered`, as `rates` gives them.
+    """
     variants = content.get("variants") or [{"name": "dense"}]
     names = [variant["name"] for variant in variants]
     known = {variant["name"]: variant for variant in variants}
@@ -41,15 +50,21 @@ def whole(content: dict[str, Any]) -> Audit:
         "variants": variants,
         "accuracy": {name: {} for name in names},
     }
-    merged = defaults | content
+    merged = defaults | {key: part for key, part in content.items() if key not in RECORDS}
+    records = {
+        question: [row for name, own in content[key].items() for row in rate_rows(name, own)]
+        for key, question in RECORDS.items()
+        if key in content
+    }
+    merged["rows"] = {**content.get("rows", {}), **records}
     merged["accuracy"] = {
         name: {"members": [0.9] * known[name].get("members", 1)} | row
         for name, row in merged["accuracy"].items()
     }
     known_keys = {group["key"] for group in merged["groups"]}
-    rows = [row for rows in content.get("subgroups", {}).values() for row in rows]
-    for key in dict.fromkeys(row["group"] for row in rows):
-        if key not in known_keys:
+    rows = [row for rows in merged["rows"].values() for row in rows]
+    for key in dict.fromkeys(row.get("group") for row in rows):
+        if key is not None and key not in known_keys:
             merged["groups"] = [*merged["groups"], {"key": key, "name": key}]
             known_keys.add(key)
     for part in BY_VARIANT:
@@ -86,6 +101,29 @@ def addresses(audit: Any, question: str, **known: Any) -> list[dict[str, Any]]:
             at = {key: row.get(key) for key in ("variant", "metric", "group", "class", "facts")}
             found.setdefault(str(at), at | row.get("facts", {}))[row["what"]] = row
     return list(found.values())
+
+
+def rate_rows(variant: str, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of rates, a record each: its address, numbers, and variances."""
+    return [
+        {
+            "variant": variant, "metric": one.get("metric", "error"), "group": one["group"],
+            "class": one.get("class"), "what": what, "number": one.get(what, {}),
+            **({"spread": one.get(f"{what}_variance", {})} if what in RATE[2:] else {}),
+        }
+        for one in records
+        for what in RATE
+    ]  # fmt: skip
+
+
+def rates(audit: Any, variant: str, question: str = "rates") -> list[dict[str, Any]]:
+    """Rates of audit.json of one variant, as records: address, numbers, and variances."""
+    return [
+        {key: at[key] for key in ("group", "metric", "class")}
+        | {what: at[what]["number"] for what in RATE}
+        | {f"{what}_variance": at[what]["spread"] for what in RATE[2:]}
+        for at in addresses(audit, question, variant=variant)
+    ]
 
 
 def judge(

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from scotoma.predictions import Predictions
+from tests.audits import rates
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -74,19 +75,19 @@ def test_false_positive_rates_are_those_of_a_slow_twin(run: Path) -> None:
     positive = predictions.classes.index("1")
     rows = {
         (row["group"], row["metric"]): row["compressed"]
-        for row in found["subgroups"]["prune-0.9"]
+        for row in rates(found, "prune-0.9")
         if row["class"] is None
     }
     for sex, age in (("male", "young"), ("female", "old")):
-        rates = []
+        shares = []
         for member in range(2):
             predicted = predictions.predicted[:, member] == positive
             at_risk = hit = 0
             for row, says_blond in zip(table.iter_rows(named=True), predicted, strict=True):
                 if (row["sex"], row["age"], row["label"]) == (sex, age, "0"):
                     at_risk, hit = at_risk + 1, hit + int(says_blond)
-            rates.append(hit / at_risk)
-        assert rows[f"sex={sex},age={age}", "fpr"]["value"] == pytest.approx(np.mean(rates))
+            shares.append(hit / at_risk)
+        assert rows[f"sex={sex},age={age}", "fpr"]["value"] == pytest.approx(np.mean(shares))
 
 
 def test_rows_without_an_attribute_are_a_group_of_their_own(run: Path) -> None:

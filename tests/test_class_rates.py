@@ -14,6 +14,7 @@ from scotoma.costs import estimate
 from scotoma.run import read_json
 from scotoma.steps import bias
 from scotoma.steps.measures import rates
+from tests.audits import rates as rates_of
 from tests.commands import measured, scotoma
 from tests.steps import steps_in_this_process
 
@@ -83,7 +84,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_audit_json_names_the_table_that_holds_the_rates_of_single_classes(home: Path) -> None:
     content = read_json(home / "run" / "audit.json")
     whole = read_json(home / "whole" / "audit.json")
-    assert {row["class"] for row in content["subgroups"]["int8"]} == {None}
+    assert {row["class"] for row in rates_of(content, "int8")} == {None}
     table = pl.read_parquet(home / "run" / "numbers.parquet")
     rates = table.filter(pl.col("question") == "rates", pl.col("class").is_not_null())
     assert rates.height == 4 * content["class_rates"]["rows"] == 4 * 2 * CLASSES * (PLACES + 1)
@@ -91,7 +92,7 @@ def test_audit_json_names_the_table_that_holds_the_rates_of_single_classes(home:
     key = ["variant", "metric", "group", "class", "what"]
     own = pl.read_parquet(home / "whole" / "numbers.parquet")
     assert own.sort("question", *key, "condition").equals(table.sort("question", *key, "condition"))
-    for row in (row for row in whole["subgroups"]["int8"] if row["class"] == "3"):
+    for row in (row for row in rates_of(whole, "int8") if row["class"] == "3"):
         of_row = rates.filter(**{name: row[name] for name in ("group", "metric", "class")})
         for cells in of_row.iter_rows(named=True):
             number = row[cells["what"]] | {"models": row[cells["what"]]["members"]}

@@ -119,7 +119,6 @@ def test_a_file_that_is_no_audit_gets_one_sentence(fault: str) -> None:
         ({"project": "x", "extra": 1}, "must not hold extra"),
         ({"scope": "all"}, "scope should be 'population' or 'shipped', got \"all\""),
         ({"accuracy": {}}, "accuracy must hold dense, prune-0.9, got nothing"),
-        ({"subgroups": {"int8": []}}, "subgroups must hold prune-0.9, got int8"),
         ({"rows": {"impact": STRANGE}}, "rows must name variants of the audit, got int8"),
         ({"variants": []}, "variants should have at least 1 item"),
         ({"groups": [{"key": "all", "name": "all", "n": 1, "train": 1}]}, "got sex=male"),
@@ -183,7 +182,7 @@ def test_the_page_of_results_is_generated() -> None:
 
 # --- nobody else holds them as plain values -------------------------------------------------------
 
-NAMES = {"audit", "gate", "divergence", "cie", "subgroups", "gaps", "gallery", "previous", "test"}
+NAMES = {"audit", "gate", "divergence", "cie", "gaps", "gallery", "previous", "test"}
 
 
 @cache

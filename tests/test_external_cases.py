@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+from tests.audits import rates
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -99,9 +100,12 @@ def test_what_people_have_is_audited(
 
 
 def errors_by_site(audit: dict[str, Any]) -> dict[str, float]:
-    dense, *_ = audit["subgroups"].values()
-    rows = [row for row in dense if row["metric"] == "error" and row["group"] != "all"]
-    return {row["group"]: row["dense"]["value"] for row in rows}
+    rows = rates(audit, audit["variants"][1]["name"])
+    return {
+        row["group"]: row["dense"]["value"]
+        for row in rows
+        if row["metric"] == "error" and row["group"] != "all"
+    }
 
 
 def test_pictures_may_be_seen_as_they_are_stored(shared: Path, home: Path) -> None:

@@ -22,6 +22,7 @@ from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
 from scotoma.steps.prepare import prepare
 from scotoma.steps.report import draw
+from tests.audits import rates
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, audited, said, write
 
@@ -60,7 +61,7 @@ def test_one_model_a_side_is_judged_over_examples_alone(pair: Run) -> None:
     assert cie["excess"]["value"] is None
     assert cie["excess"]["reason"].startswith("excess not estimable (one model per side: the CIEs ")
     row = next(
-        row for row in audit["subgroups"]["int8"]
+        row for row in rates(audit, "int8")
         if (row["group"], row["metric"]) == ("all", "error")
     )  # fmt: skip
     assert "one training run: says nothing about the next one" in row["absolute"]["note"]
@@ -179,12 +180,12 @@ def test_numbers_become_two_classes_at_a_threshold(tmp_path: Path) -> None:
     audit = read_json(run.path("audit.json"))
     assert audit["examples"]["classes"] == ["at least 0.5", "below 0.5"]
     assert audit["examples"]["positive"] == "at least 0.5"
-    rates = {
+    found = {
         row["metric"]: (row["dense"]["value"], row["compressed"]["value"])
-        for row in audit["subgroups"]["int8"] if row["group"] == "all"
+        for row in rates(audit, "int8") if row["group"] == "all"
     }  # fmt: skip
     # Of 30 values below 0.5 a shift of 0.02 lifts one (29/60) and 0.1 lifts six (24/60 upwards).
-    assert rates["fpr"] == (pytest.approx(1 / 30), pytest.approx(6 / 30))
+    assert found["fpr"] == (pytest.approx(1 / 30), pytest.approx(6 / 30))
 
 
 def test_variants_of_unequal_size_are_cut_to_what_is_asked(tmp_path: Path) -> None:
@@ -217,9 +218,7 @@ def test_both_sides_may_have_different_numbers_of_models(tmp_path: Path) -> None
         np.mean([error(called, model) for model in range(models)])
         for called, models in {"fp32": 3, "int8": 2}.items()
     ]
-    row = next(
-        r for r in audit["subgroups"]["int8"] if r["group"] == "all" and r["metric"] == "error"
-    )
+    row = next(r for r in rates(audit, "int8") if r["group"] == "all" and r["metric"] == "error")
     assert row["absolute"]["value"] == pytest.approx(errors[1] - errors[0])
     again = load_config(run.path("config.yaml")).completed()  # what the folder has, read back
     assert again.digest() == run.config.digest()

@@ -28,7 +28,7 @@ from scotoma.run import Run
 from scotoma.sources.reading import load_examples
 from scotoma.steps.prepare import prepare
 from scotoma.steps.table import groups
-from tests.audits import addresses
+from tests.audits import addresses, rates
 from tests.commands import scotoma
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "several_labels.py"))
@@ -80,10 +80,10 @@ def test_groups_of_labels_and_people_have_the_rates_of_the_tables(
     audited: Path, audit: dict[str, Any]
 ) -> None:
     photographs, scores = tables(audited)
-    rates = {(row["metric"], row["group"]): row for row in audit["subgroups"]["int8"]}
+    found = {(row["metric"], row["group"]): row for row in rates(audit, "int8")}
     for (place, label), sex in product(enumerate(LABELS), ("female", "male")):
         rows = (photographs["sex"] == sex).to_numpy() & (photographs[label] == 1).to_numpy()
-        row = rates["fnr", f"label_name={label},sex={sex}"]
+        row = found["fnr", f"label_name={label},sex={sex}"]
         for side, variant in (("dense", "dense"), ("compressed", "int8")):
             missed = (scores[variant][:, rows, place] < CUT[place]).mean()
             assert row[side]["value"] == pytest.approx(missed)
@@ -260,14 +260,14 @@ def test_no_answer_to_a_label_is_wrong(tmp_path: Path) -> None:
     assert code == 0, err
     audit = json.loads((tmp_path / "run" / "audit.json").read_text())
     wrong = ((scores >= CUT) != truth) | gone
-    rows = {(one["group"], one["metric"]): one for one in audit["subgroups"]["int8"]}
+    rows = {(one["group"], one["metric"]): one for one in rates(audit, "int8")}
     assert rows["all", "error"]["compressed"]["value"] == pytest.approx(wrong.mean())
     assert rows["all", "fpr"]["compressed"]["value"] == pytest.approx(wrong[~truth].mean())
     assert rows["all", "fnr"]["compressed"]["value"] == pytest.approx(wrong[truth].mean())
     for k, name in enumerate(LABELS):
         (own,) = [one for key, one in rows.items() if key == (f"label_name={name}", "error")]
         assert own["compressed"]["value"] == pytest.approx(wrong[:, k].mean())
-    (all_of, *_) = audit["unanswered"]["int8"]
+    (all_of, *_) = rates(audit, "int8", "unanswered")
     assert all_of["compressed"]["value"] == pytest.approx(gone.mean())
     ranked = np.where(gone, 1.0 - truth, scores)
     precision = [average_precision_score(truth[:, k], ranked[:, k]) for k in range(len(LABELS))]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scotoma.audit import plain
 from scotoma.audit import worst_change as worst
-from scotoma.audit.groups import RateChange
+from scotoma.audit.base import At
 from scotoma.config import parse_config
 from scotoma.config.gate import default_rules
 from scotoma.datasets import AuditedExamples
@@ -100,7 +100,7 @@ def summary(audit: dict[str, Any]) -> str:
     return summaries.summary(whole(audit))
 
 
-def worst_change(audit: dict[str, Any], variant: str) -> RateChange | None:
+def worst_change(audit: dict[str, Any], variant: str) -> At | None:
     return worst.worst_change(whole(audit), variant)
 
 
@@ -145,11 +145,13 @@ def test_the_summary_of_a_large_audit_fits_80_columns(audit: dict[str, Any]) -> 
         cie["cie"]["count"] = 5_057
         cie["floor"] |= {"value": 0.1234, "low": 0.12, "high": 0.13}
         cie["excess"] |= {"value": 0.203, "low": 0.181, "high": 0.225}
-        for row in audit["subgroups"][variant]:
-            if row["group"] == "exposure=minority" and row["class"] is None:
-                row["metric"] = "fpr"
-                row["relative"] |= {"value": 1020.0, "low": 880.0, "high": 1170.0}
-                row["absolute"] |= {"value": 0.351, "low": 0.332, "high": 0.37}
+    for row in audit["rows"]["rates"]:
+        if row["group"] == "exposure=minority" and "class" not in row:
+            row["metric"] = "fpr"
+            if row["what"] == "relative":
+                row["number"] |= {"value": 1020.0, "low": 880.0, "high": 1170.0}
+            if row["what"] == "absolute":
+                row["number"] |= {"value": 0.351, "low": 0.332, "high": 0.37}
     text = summary(audit)
     assert "5,057" in text
     assert "male & old" in text
@@ -179,9 +181,10 @@ def test_a_line_shows_accuracy_cies_excess_and_the_worst_change(audit: dict[str,
         assert f"{100 * top1['value']:.1f}" in line
         assert f" {cie['cie']['count']} " in line
         assert f"{100 * cie['excess']['value']:+.1f}" in line
-        low, high = 100 * (worst.absolute.low or 0.0), 100 * (worst.absolute.high or 0.0)
-        assert f"{100 * (worst.absolute.value or 0.0):+.1f} [{low:+.1f}, {high:+.1f}]" in line
-        assert audit_names(audit)[worst.group] in summary(audit)
+        rise = worst["absolute"].number
+        low, high = 100 * (rise.low or 0.0), 100 * (rise.high or 0.0)
+        assert f"{100 * (rise.value or 0.0):+.1f} [{low:+.1f}, {high:+.1f}]" in line
+        assert audit_names(audit)[str(worst["absolute"].group)] in summary(audit)
 
 
 def test_dense_is_compared_with_nothing(audit: dict[str, Any]) -> None:
@@ -316,8 +319,8 @@ def test_a_value_without_an_interval_stands_alone(audit: dict[str, Any]) -> None
 
 
 def test_a_change_that_is_nowhere_estimable_is_not_shown(audit: dict[str, Any]) -> None:
-    for row in audit["subgroups"]["prune-0.5"]:
-        row["absolute"] |= UNDEFINED
+    for at in addresses(audit, "rates", variant="prune-0.5"):
+        at["absolute"]["number"] |= UNDEFINED
     assert worst_change(audit, "prune-0.5") is None
     assert "%" not in line_of(audit, "prune-0.5")
 
@@ -339,11 +342,12 @@ def test_the_worst_change_has_the_highest_lower_end(
     rows = [
         {
             "group": "all",
+            "metric": f"metric {place}",
             "class": name,
             "absolute": {"low": low, "value": -(low or 0.0)},
             "compressed": {"effective_events": carried},
         }
-        for name, low, carried in zip(classes, lows, events, strict=False)
+        for place, (name, low, carried) in enumerate(zip(classes, lows, events, strict=False))
     ]
     # Slow twin: look at one after the other.
     best = None
@@ -355,7 +359,7 @@ def test_the_worst_change_has_the_highest_lower_end(
     worst = worst_change(
         {"variants": [{"name": "dense"}, {"name": "v"}], "subgroups": {"v": rows}}, "v"
     )
-    assert (None if worst is None else worst.absolute.low) == best
+    assert (None if worst is None else worst["absolute"].number.low) == best
 
 
 # --- hostile names --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.audits import addresses
+from tests.audits import addresses, rates
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def audited(
 
 
 def rate(audit: Any, group: str, metric: str, part: str = "compressed") -> float:
-    rows = [*audit["subgroups"].get("int8", ()), *audit["unanswered"]["int8"]]
+    rows = [*rates(audit, "int8"), *rates(audit, "int8", "unanswered")]
     (row,) = [
         one for one in rows if (one["group"], one["metric"], one["class"]) == (group, metric, None)
     ]
@@ -83,9 +83,10 @@ def test_no_answer_is_wrong(tmp_path: Path, kind: str) -> None:
     assert rate(audit, "sex=f", "error") == pytest.approx(wrong[women].mean())
     assert rate(audit, "sex=f", "unanswered") == pytest.approx(silent[women].mean())
     assert rate(audit, "sex=f", "unanswered", "dense") == 0
-    assert [row["group"] for row in audit["unanswered"]["int8"]] == ["all", "sex=f", "sex=m"]
+    assert [row["group"] for row in rates(audit, "int8", "unanswered")] == ["all", "sex=f", "sex=m"]
     assert all(
-        row["compressed"]["n"] and row["compressed"]["high"] for row in audit["unanswered"]["int8"]
+        row["compressed"]["n"] and row["compressed"]["high"]
+        for row in rates(audit, "int8", "unanswered")
     )
     assert audit["accuracy"]["int8"]["top1"]["value"] == pytest.approx(1 - wrong.mean())
     changed = rows["fp32"].to_numpy() != np.where(silent, "", rows["int8"].to_numpy())
@@ -95,7 +96,7 @@ def test_no_answer_is_wrong(tmp_path: Path, kind: str) -> None:
     assert audit["examples"]["classes"] == ["a", "b", "c"]
     impact = addresses(audit, "impact", variant="int8")
     assert [at["class"] for at in impact] == ["a", "b", "c"]
-    assert "(no answer)" not in {row["class"] for row in audit["subgroups"]["int8"]}
+    assert "(no answer)" not in {row["class"] for row in rates(audit, "int8")}
     for c in "abc":  # of each class the examples of it that are missed
         (at,) = [one for one in impact if one["class"] == c]
         of_class = rows["label"] == c
@@ -134,7 +135,7 @@ def test_without_labels_no_answer_is_a_change(tmp_path: Path) -> None:
     silent, women = rows["int8"].is_null().to_numpy(), rows["sex"] == "f"
     (row,) = [r for r in audit["divergence"]["int8"]["ledger"] if r["group"] == "sex=f"]
     assert row["changed"]["value"] == pytest.approx(silent[women].mean())
-    assert audit["subgroups"] == {}
+    assert rates(audit, "int8") == []
     assert rate(audit, "sex=f", "unanswered") == pytest.approx(silent[women].mean())
     assert code == 1
     assert {t["rule"] for t in variant["tests"]} == {"changed", "unanswered"}
@@ -176,7 +177,7 @@ def test_what_both_sides_leave_open_is_no_harm(tmp_path: Path) -> None:
 def test_where_everything_has_an_answer_nothing_is_asked(tmp_path: Path) -> None:
     code, _, audit, variant = audited(tmp_path, drawn(silent=0.0))
     assert (code, variant["verdict"]) == (0, "PASS")
-    assert "unanswered" not in audit
+    assert "unanswered" not in audit["rows"]
     assert {test["rule"] for test in variant["tests"]} == {"error_groups", "classes"}
     rules = tmp_path / "gate.yaml"
     rules.write_text(

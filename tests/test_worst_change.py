@@ -15,7 +15,6 @@ from scotoma.audit.reading import LoggedAudit
 from scotoma.audit.worst_change import (
     FEWEST_EVENTS,
     _p_beyond_rest,
-    _rise,
     gap_words,
     highest_error,
     largest_gap,
@@ -57,14 +56,7 @@ def audit_of(world: dict[str, tuple[int, int, int]]) -> Audit:
         y, before, after, masks[first], masks[second],
         names=(first, second), n_classes=2, paired=True,
     )  # fmt: skip
-    subgroups = [
-        {
-            "group": row.group, "metric": row.metric, "class": None, "dense": row.dense,
-            "compressed": row.compressed, "relative": row.relative, "absolute": row.absolute,
-        }
-        for row in changes
-        if row.class_id is None
-    ]  # fmt: skip
+    subgroups = [vars(row) for row in changes if row.class_id is None]
     facts = {"attribute": "kind", "group_a": first, "group_b": second}
     address = {"variant": "v", "metric": "error", "facts": facts}
     content: dict[str, Any] = {
@@ -80,36 +72,39 @@ def audit_of(world: dict[str, tuple[int, int, int]]) -> Audit:
     return whole(jsonable(content))
 
 
+def worst_group(audit: Audit) -> str | None:
+    worst = worst_change(audit, "v")
+    return worst["absolute"].group if worst else None
+
+
 def test_the_most_affected_group_has_the_largest_rise_in_points_not_the_largest_ratio() -> None:
     audit = audit_of(WORLD)
-    _, majority, minority = audit.subgroups["v"]
-    assert (majority.group, minority.group) == ("majority", "minority")
+    _, majority, minority = audit.at("rates", "v")
+    assert [own["relative"].group for own in (majority, minority)] == ["majority", "minority"]
     # A ratio would name the majority, whose error was low.
-    assert majority.relative.value == pytest.approx(100 * (25 / 14 - 1))
-    assert minority.relative.value == pytest.approx(100 * (40 / 30 - 1))
-    assert (majority.relative.low or 0.0) > (minority.relative.low or 0.0)
-    row = worst_change(audit, "v")
-    assert row is minority
-    assert row.absolute.value == pytest.approx(10 / 300)
+    first, second = majority["relative"].number, minority["relative"].number
+    assert first.value == pytest.approx(100 * (25 / 14 - 1))
+    assert second.value == pytest.approx(100 * (40 / 30 - 1))
+    assert (first.low or 0.0) > (second.low or 0.0)
+    worst = worst_change(audit, "v")
+    assert worst == minority
+    assert worst["absolute"].number.value == pytest.approx(10 / 300)
 
 
 def test_the_surest_rise_counts_and_not_the_largest() -> None:
     # 150 of 3,000 flip: +5.0 points, about ±0.8. 10 of 100 flip: +10 points, about ±6.
     audit = audit_of({"sure": (3000, 300, 450), "small": (100, 20, 30), "calm": (3000, 300, 300)})
-    small = audit.subgroups["v"][2]
-    assert small.absolute.value == pytest.approx(0.1)  # more than 5.0 points
-    row = worst_change(audit, "v")
-    assert row is not None
-    assert row.group == "sure"
+    small = audit.at("rates", "v")[2]
+    assert small["absolute"].number.value == pytest.approx(0.1)  # more than 5.0 points
+    assert worst_group(audit) == "sure"
 
 
 def test_a_loss_that_all_share_names_no_group() -> None:
     """Both lose 5 points, surely: neither is more affected than the other."""
     audit = audit_of({"men": (2000, 200, 300), "women": (2000, 200, 304)})
-    assert all((row.absolute.low or 0.0) > 0.03 for row in audit.subgroups["v"])
-    row = worst_change(audit, "v")
-    assert row is not None
-    assert row.group == "all"
+    rises = audit.numbers("rates", "v", what="absolute")
+    assert all((row.number.low or 0.0) > 0.03 for row in rises)
+    assert worst_group(audit) == "all"
     assert "all" in summary(audit)
 
 
@@ -119,10 +114,9 @@ def test_the_comparison_with_the_rest_agrees_with_the_measured_gap() -> None:
         audit = audit_of({"men": (2000, 200, 300), "women": (1000, 100, women)})
         gap = audit.at("gaps", "v")[0]["gap"].number
         z = (gap.value or 0.0) / (gap.se or 1.0)
-        _, own, women_row = audit.subgroups["v"]
-        whole = audit.subgroups["v"][0]
+        whole, own, women_row = audit.at("rates", "v")
         for row, sign in ((own, -1), (women_row, 1)):
-            p = _p_beyond_rest(audit, _rise(row), _rise(whole))
+            p = _p_beyond_rest(audit, row, whole)
             assert NormalDist().inv_cdf(1 - p) == pytest.approx(sign * z, abs=0.15)
 
 
@@ -135,9 +129,7 @@ def test_groups_that_lose_alike_are_seldom_named() -> None:
         for place, n in enumerate((300, 600, 900, 1500)):
             errors = int(rng.binomial(n, 0.1))
             world[f"g{place}"] = (n, errors, errors + int(rng.binomial(n - errors, 0.08)))
-        row = worst_change(audit_of(world), "v")
-        assert row is not None
-        named += row.group != "all"
+        named += worst_group(audit_of(world)) != "all"
     assert named <= 8
 
 
@@ -146,15 +138,13 @@ def test_a_rise_that_fewer_than_ten_examples_carry_is_never_the_worst(
     flips: int, named: str
 ) -> None:
     audit = audit_of({"large": (2000, 20, 50), "small": (30, 0, flips)})
-    small = audit.subgroups["v"][-1]
-    assert small.compressed.effective_events == pytest.approx(flips)
-    assert (small.absolute.low or 0.0) > 0.1
-    row = worst_change(audit, "v")
-    assert row is not None
-    assert row.group == named
+    small = audit.at("rates", "v")[-1]
+    assert small["compressed"].number.effective_events == pytest.approx(flips)
+    assert (small["absolute"].number.low or 0.0) > 0.1
+    assert worst_group(audit) == named
     highest = highest_error(audit, "v")
     assert highest is not None
-    assert highest.group == named
+    assert highest["compressed"].group == named
 
 
 def test_few_events_are_those_that_every_number_is_marked_by() -> None:
@@ -166,9 +156,9 @@ def test_the_highest_error_need_not_be_the_one_that_rises() -> None:
     highest, worst = highest_error(audit, "v"), worst_change(audit, "v")
     assert highest is not None
     assert worst is not None
-    assert (highest.group, worst.group) == ("steady", "harmed")
-    assert highest.compressed.value == pytest.approx(0.5)
-    assert highest.compressed.n == 400
+    rate = highest["compressed"]
+    assert (rate.group, worst["absolute"].group) == ("steady", "harmed")
+    assert (rate.number.value, rate.number.n) == (pytest.approx(0.5), 400)
 
 
 @pytest.mark.parametrize("world", [WORLD, dict(reversed(WORLD.items()))])

@@ -20,7 +20,7 @@ from scotoma.audit.base import (
     by_address,
 )
 from scotoma.audit.divergence import Divergence, SliceSearch
-from scotoma.audit.groups import ClassRates, Outcomes, RateChange, ScoreReport
+from scotoma.audit.groups import ClassRates, Outcomes, ScoreReport
 from scotoma.audit.robustness import RobustnessReport
 
 VERSION = 3
@@ -264,19 +264,19 @@ class Audit(Part):
     variants: tuple[AuditedVariant, ...] = Field(
         min_length=1, description="The variants; the first is dense."
     )
-    accuracy: dict[str, Accuracy] = Field(
-        description="Accuracy by variant; empty without labels, as is `subgroups`."
-    )
+    accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant; empty without labels.")
     divergence: dict[str, Divergence] = Field(
         description="Which examples change, by compressed variant."
-    )
-    subgroups: dict[str, tuple[RateChange, ...]] = Field(
-        description="Error rates of every group, by compressed variant."
     )
     clarify: Outcomes = Field(description="Clarify's metrics.")
     rows: dict[str, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Numbers by the question that they answer. "
+        "`rates`: the error of each group, and its false positive and false negative rates (`fpr`, "
+        "`fnr`), of the positive class or of each class against the rest: `dense`, `compressed`, "
+        "their difference (`absolute`, a fraction), and 100 (compressed / dense - 1) (`relative`); "
+        "a large relative change of a small rate can be few examples: see its `effective_events`. "
+        "`unanswered`: the same of the share without an answer; absent where everything has one. "
         "`impact`: the recall of each class (`dense`, `compressed`), and what it loses beyond "
         "the accuracy that the model loses (`beyond accuracy`), above 0 where it loses more. "
         "`gaps`: how much more the error of `group_b` rises than that of `group_a`, which is the "
@@ -310,17 +310,10 @@ class Audit(Part):
         "absent where there are none.",
     )
 
-    unanswered: dict[str, tuple[RateChange, ...]] | None = Field(
-        None,
-        description="Share of every group without an answer, by the compressed variants where "
-        "something is unanswered, or was by dense; all examples first. The key is absent where "
-        "everything has an answer.",
-    )
-
     class_rates: ClassRates | None = Field(
         None,
         description="Where the rates of single classes are if they are more than 5,000; the key is "
-        "absent where `subgroups` holds them all.",
+        "absent where `rows` holds them all.",
     )
 
     robustness: RobustnessReport | None = Field(
@@ -335,8 +328,8 @@ class Audit(Part):
     scores: ScoreReport | None = Field(
         None,
         description="What is scored, where each example has a score of each model and no class; "
-        "`accuracy`, `divergence`, `subgroups` and `gallery` are then empty. The key is absent "
-        "where examples have classes.",
+        "`accuracy`, `divergence` and `gallery` are then empty. The key is absent where examples "
+        "have classes.",
     )
 
     @model_validator(mode="after")
@@ -346,11 +339,9 @@ class Audit(Part):
         if names[0] != DENSE or len(set(names)) < len(names):
             raise ValueError(f"variants must begin with dense and differ, got {', '.join(names)}")
         compressed = names[1:]
-        measured = compressed if self.labelled else []
         for part, wanted in (
             ("accuracy", names if self.labelled else []),
             ("divergence", [] if self.scores else compressed),
-            ("subgroups", measured),
             ("gallery", [] if self.scores else compressed),
         ):
             rows = getattr(self, part)
@@ -371,10 +362,10 @@ class Audit(Part):
         every = (row.variant for rows in self.rows.values() for row in rows)
         if unknown := sorted({name for name in every if name is not None} - set(names)):
             raise ValueError(f"rows must name variants of the audit, got {unknown[0]}")
-        keys = {group.key for group in self.groups}
-        rates = (rate for rows in self.subgroups.values() for rate in rows)
-        if unknown := sorted({rate.group for rate in rates} - keys):
-            raise ValueError(f"subgroups must name groups of the audit, got {unknown[0]}")
+        keys = {None, *self.group_names}
+        groups = (row.group for rows in self.rows.values() for row in rows)
+        if strange := [group for group in groups if group not in keys]:
+            raise ValueError(f"rows must name groups of the audit, got {strange[0]}")
         return self
 
     @property
@@ -392,25 +383,34 @@ class Audit(Part):
         """The variants that are compared with dense."""
         return self.variants[1:]
 
-    def numbers(self, question: str, variant: str | None = None) -> list[Row]:
+    def numbers(self, question: str, variant: str | None = None, **known: str | None) -> list[Row]:
         """List the rows of a question; of variants those of one, or of all.
 
         Args:
             question: A key of `rows`; one that nobody asked has none.
             variant: Name of a variant, dense too; None for all.
+            known: What else of their address is known: `metric`, `group`, `class_name`, of which
+                None asks for the rows that have none.
         """
-        rows = self.rows.get(question, ())
-        return [row for row in rows if variant in (None, row.variant)]
+        wanted = known if variant is None else {"variant": variant, **known}
+        return [
+            row
+            for row in self.rows.get(question, ())
+            if all(getattr(row, name) == value for name, value in wanted.items())
+        ]
 
-    def at(self, question: str, variant: str | None = None, part: str = "") -> list[At]:
+    def at(
+        self, question: str, variant: str | None = None, part: str = "", **known: str | None
+    ) -> list[At]:
         """List the addresses of a question, each with its rows by what they are.
 
         Args:
             question: See `numbers`.
             variant: See `numbers`.
             part: How what they are begins, see `by_address`.
+            known: See `numbers`.
         """
-        return by_address(self.numbers(question, variant), part)
+        return by_address(self.numbers(question, variant, **known), part)
 
     @property
     def group_names(self) -> dict[str, str]:
@@ -429,7 +429,6 @@ class DivergenceSection(Part):
 class BiasSection(Part):
     """Which classes and groups are harmed, by compressed variant."""
 
-    subgroups: dict[str, tuple[RateChange, ...]] = Field(description="Error rates of groups.")
     clarify: Outcomes = Field(description="Clarify's metrics.")
     rows: dict[str, tuple[Row, ...]] = Field(description="Numbers by question.")
     accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")
@@ -442,9 +441,6 @@ class BiasSection(Part):
     )
     answers: dict[str, str] = Field(
         default_factory=dict, description="SHA-256 of the answers of each variant."
-    )
-    unanswered: dict[str, tuple[RateChange, ...]] = Field(
-        default_factory=dict, description="Share of every group without an answer."
     )
     class_rates: Count = Field(description="Rates of single classes that only the table holds.")
     labels: SeveralLabels | None = Field(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Real, Spread
+from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Real
 
 RATE_NAMES = {  # what readers call them
     "error": "error",
@@ -14,35 +14,6 @@ RATE_NAMES = {  # what readers call them
     "fnr": "FNR",
     "unanswered": "share unanswered",
 }
-
-
-class Rate(Part):
-    """One error rate of one group, dense and compressed."""
-
-    group: str = Field(description="Key of the group; `all` for all examples.")
-    metric: Literal["error", "fpr", "fnr", "unanswered"] = Field(
-        description="`error`, or false positive or false negative rate; `unanswered`, the share "
-        "without an answer."
-    )
-    class_name: str | None = Field(
-        alias="class",
-        description="The class against the rest; null for the error, and with a positive class.",
-    )
-    dense: Quantity = Field(description="Rate of the dense members, averaged, a fraction.")
-    compressed: Quantity = Field(description="Rate of the compressed members.")
-
-
-class RateChange(Rate):
-    """What compression does to one error rate of one group, averaged over members.
-
-    A large relative change of a small rate can be few examples: look at the absolute change, and at
-    `effective_events`, the number of examples that carry it.
-    """
-
-    relative: Quantity = Field(description="100 (compressed / dense - 1), per cent.")
-    absolute: Quantity = Field(description="compressed - dense, a fraction.")
-    relative_variance: Spread = Field(description="Variance of log(compressed / dense).")
-    absolute_variance: Spread = Field(description="Variance of the difference.")
 
 
 class ClassRates(Part):

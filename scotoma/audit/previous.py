@@ -38,17 +38,14 @@ class Comparable(Part):
     @classmethod
     def of(cls, audit: Audit) -> Comparable:
         """Pick these parts of an audit."""
-        dense = audit.dense.name
-        first = next(iter(audit.subgroups.values()), ())  # without labels there are no rates
-        rates = [(dense, row.dense, row) for row in first]
-        rates += [
-            (name, row.compressed, row) for name, own in audit.subgroups.items() for row in own
-        ]
+        dense, compressed = audit.dense.name, audit.compressed
+        sides = [(compressed[0].name, "dense", dense)] if compressed else []
+        sides += [(variant.name, "compressed", variant.name) for variant in compressed]
         rows = [
-            Row(variant=name, metric=row.metric, group=row.group, what="rate", number=number)
-            for name, number, row in rates
-            if row.class_name is None  # no other is compared
-        ]
+            row.model_copy(update={"variant": name, "what": "rate"})
+            for of, side, name in sides
+            for row in audit.numbers("rates", of, what=side, class_name=None)
+        ]  # of all classes: no other is compared
         for name, own in audit.divergence.items() if audit.scope != "shipped" else ():
             excess = own.cie.excess  # flips of one model have no floor
             rows.append(Row(variant=name, metric=EXCESS, group="all", what="excess", number=excess))

@@ -13,13 +13,12 @@ from scotoma.audit.document import Audit
 
 NUMBERS = "numbers.parquet"
 QUESTIONS = (
-    "accuracy", "divergence", "impact", "rates", "gaps", "clarify", "fairness", "slices", "labels",
-    "boxes", "scores", "robustness",
+    "accuracy", "divergence", "impact", "rates", "unanswered", "gaps", "clarify", "fairness",
+    "slices", "labels", "boxes", "scores", "robustness",
 )  # fmt: skip
 # Section of audit.json that is no list of rows yet: the question that it answers.
 SECTIONS = {
-    "accuracy": "accuracy", "divergence": "divergence", "subgroups": "rates",
-    "unanswered": "rates", "clarify": "clarify",
+    "accuracy": "accuracy", "divergence": "divergence", "clarify": "clarify",
 }  # fmt: skip
 # What tells the rows of a section apart beside variant, metric, group and class.
 CONDITIONS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scotoma.audit.base import At, Quantity, Row
+from scotoma.audit.base import At, Row
 from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
-from scotoma.audit.groups import RATE_NAMES, RateChange
+from scotoma.audit.groups import RATE_NAMES
 
 MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "
@@ -17,7 +17,7 @@ MEANING = (
 FEWEST_EVENTS = 10.0  # of a group that is called the worst, as `numbers.enough` has it
 
 
-def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:
+def worst_change(audit: Audit, variant: str, metric: str | None = None) -> At | None:
     """Find the most affected group: its rate rises most in points, and more than the rest's.
 
     Points, because relative changes favour groups whose rate was low. With a positive class it
@@ -30,49 +30,52 @@ def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateC
         metric: Search this one only: `error`, `fpr` or `fnr`.
 
     Returns:
-        A row of the audit's subgroups: of those with at least 10 effective events after
+        Its rates: of those with at least 10 effective events after
         compression whose rate rises more than that of the other examples, after Holm's correction
         over them, the one whose absolute change has the highest lower end; where there is none,
         that of all examples. None if no rise is estimable, as without labels. Events before
         compression do not count: a group that goes from none to many is affected.
     """
-    everyone = (audit.groups[0].key, audit.groups[0].name)  # a page calls groups by their names
-    rows = [
-        row
-        for row in audit.subgroups.get(variant, ())
-        if row.class_name is None
-        and row.absolute.low is not None
-        and _has_events(row)
-        and (metric is None or row.metric == metric)
+    ats = [
+        at
+        for at in audit.at("rates", variant, class_name=None)
+        if _has_events(at) and metric in (None, at["absolute"].metric)
     ]
-    whole = {row.metric: row for row in rows if row.group in everyone}
-    groups = [row for row in rows if row.group not in everyone and row.metric in whole]
-    p = [_p_beyond_rest(audit, *map(_rise, (row, whole[row.metric]))) for row in groups]
-    kept = [row for row, shown in zip(groups, _holm(p, 1 - audit.level), strict=True) if shown]
-    of_all = [row for row in rows if row.group in everyone]
-    return max(kept or of_all, key=lambda row: row.absolute.low or 0.0, default=None)
+    return _worst(audit, ats, "absolute")
 
 
-Rise = tuple[str, Quantity, int]  # of a group, with its n before compression
+def _worst(audit: Audit, ats: Sequence[At], what: str) -> At | None:
+    """The address whose number surely rises most: of groups beyond the rest, else of everyone."""
+    everyone = (audit.groups[0].key, audit.groups[0].name)  # a page calls groups by their names
+    known = [at for at in ats if low_end(at, what) > -math.inf]
+    whole = {at[what].metric: at for at in known if at[what].group in everyone}
+    groups = [at for at in known if at[what].group not in everyone and at[what].metric in whole]
+    p = [_p_beyond_rest(audit, at, whole[at[what].metric], what) for at in groups]
+    kept = [at for at, shown in zip(groups, _holm(p, 1 - audit.level), strict=True) if shown]
+    return max(kept or whole.values(), key=lambda at: low_end(at, what), default=None)
 
 
-def _rise(row: RateChange) -> Rise:
-    return row.group, row.absolute, row.dense.n
+def low_end(at: At, what: str = "worse") -> float:
+    """How much a number surely rises; -inf where it has no interval."""
+    low = at[what].number.low
+    return -math.inf if low is None else low
 
 
-def _p_beyond_rest(audit: Audit, own: Rise, whole: Rise) -> float:
+def _p_beyond_rest(audit: Audit, own: At, whole: At, what: str = "absolute") -> float:
     """One-sided p-value that a group's rate rises no more than that of the other examples.
 
     The rise of all is w times the group's plus 1 - w times the rest's, so that the group's less
     that of all has the variance V(all) + (1 - 2 w) V(group), if the two share nothing. What they
     share, as training runs and clusters, makes it smaller.
     """
-    (group, rise, n), (all_examples, everyone, n_of_all) = own, whole
+    (rise, n), (everyone, n_of_all) = (
+        (at[what].number, at["dense"].number.n) for at in (own, whole)
+    )
     sizes = {name: group.n for group in audit.groups for name in (group.key, group.name)}
     if audit.examples.clusters == audit.examples.test and n_of_all:
         share = n / n_of_all  # of the examples at risk
     else:  # n counts clusters, which may lie in several groups
-        share = sizes[group] / max(1, sizes[all_examples])
+        share = sizes[str(own[what].group)] / max(1, sizes[str(whole[what].group)])
     ends = (rise.value, everyone.value, rise.se, everyone.se)
     value, of_all, se, se_of_all = (end if isinstance(end, float) else math.nan for end in ends)
     variance = se_of_all**2 + (1 - 2 * share) * se**2
@@ -92,7 +95,7 @@ def _holm(p: Sequence[float], alpha: float) -> list[bool]:
     return shown
 
 
-def highest_error(audit: Audit, variant: str) -> RateChange | None:
+def highest_error(audit: Audit, variant: str) -> At | None:
     """Find the group that errs most after compression, whether or not compression raised it.
 
     Args:
@@ -100,17 +103,15 @@ def highest_error(audit: Audit, variant: str) -> RateChange | None:
         variant: Name of a compressed variant.
 
     Returns:
-        A row of the audit's subgroups: of the errors with an interval and at least 10 effective
+        Its rates: of the errors with an interval and at least 10 effective
         events, the one with the highest compressed rate; None if there is none.
     """
     rates = [
-        (row.compressed.value, row)
-        for row in audit.subgroups.get(variant, ())
-        if row.class_name is None
-        and row.metric == "error"
-        and row.compressed.value is not None
-        and row.compressed.low is not None
-        and _has_events(row)
+        (number.value, at)
+        for at in audit.at("rates", variant, class_name=None, metric="error")
+        if (number := at["compressed"].number).value is not None
+        and number.low is not None
+        and _has_events(at)
     ]
     return max(rates, key=lambda pair: pair[0], default=(0.0, None))[1]
 
@@ -162,14 +163,15 @@ def largest_gap(audit: Audit, variant: str) -> At | None:
     return max(gaps, key=lambda gap: gap["gap"].number.low or 0.0, default=None)
 
 
-def affected_words(audit: Audit, row: RateChange) -> str:
+def affected_words(audit: Audit, at: At) -> str:
     """Say whose rate it is that rises most: `FNR of male & old`, `error of all`.
 
     Args:
         audit: The audit.
-        row: From `worst_change`.
+        at: From `worst_change`.
     """
-    return f"{RATE_NAMES[row.metric]} of {audit.group_names.get(row.group, row.group)}"
+    metric, group = str(at["absolute"].metric), str(at["absolute"].group)
+    return f"{RATE_NAMES[metric]} of {audit.group_names.get(group, group)}"
 
 
 def shown_gaps(audit: Audit, variant: str) -> list[At]:
@@ -226,8 +228,8 @@ def most_changed(audit: Audit, variant: str) -> FlipShares:
     return max(groups or [everyone], key=lambda row: row.changed.low or 0.0)
 
 
-def _has_events(row: RateChange) -> bool:
-    return (row.compressed.effective_events or 0.0) >= FEWEST_EVENTS
+def _has_events(at: At) -> bool:
+    return (at["compressed"].number.effective_events or 0.0) >= FEWEST_EVENTS
 
 
 def worst_mean(audit: Audit, variant: str) -> At | None:
@@ -241,24 +243,9 @@ def worst_mean(audit: Audit, variant: str) -> At | None:
         Its rows by what they are; those of all examples where there are no groups, or all get worse
         alike; None where nothing has an interval.
     """
-    everyone, *groups = audit.at("scores", variant, "means.")
-    known = [at for at in groups if low_end(at) > -math.inf]
-    p = [_p_beyond_rest(audit, *map(_worsening, (at, everyone))) for at in known]
-    kept = [at for at, shown in zip(known, _holm(p, 1 - audit.level), strict=True) if shown]
-    whole = [everyone] if low_end(everyone) > -math.inf else []
-    return max(kept or whole, key=low_end, default=None)
+    return _worst(audit, audit.at("scores", variant, "means."), "worse")
 
 
 def mean_score(audit: Audit, variant: str) -> Row:
     """The mean score of a variant over all examples; of every model too."""
     return next(row for row in audit.numbers("scores", variant) if row.what == "mean")
-
-
-def low_end(at: At) -> float:
-    """How much worse a mean surely gets; -inf where it has no interval."""
-    low = at["worse"].number.low
-    return -math.inf if low is None else low
-
-
-def _worsening(at: At) -> Rise:
-    return at["worse"].group or "", at["worse"].number, at["dense"].number.n

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from scotoma.audit.base import cells_at
 from scotoma.audit.findings import Findings
 from scotoma.audit.groups import OutcomeQuestion
 from scotoma.bias.four_fifths import STANDINGS
@@ -177,10 +178,10 @@ def _silent(rows: Sequence[Mapping[str, Cell]]) -> str:
 def unanswered_section(findings: Findings) -> Section | None:
     """Share of each group without an answer; None where everything has one."""
     audit = findings.audit
-    rows = audit.unanswered
-    if not rows:
+    ats = audit.at("unanswered")
+    if not ats:
         return None
-    names = sorted(rows, key=lambda name: name != findings.focus)
+    ats.sort(key=lambda at: at["absolute"].variant != findings.focus)
     counts = "wrong" if audit.labelled else "changed"
     return Section(
         "unanswered",
@@ -200,15 +201,13 @@ def unanswered_section(findings: Findings) -> Section | None:
                 ),
                 [
                     {
-                        "variant": name,
-                        "group": findings.name(row.group),
-                        "n": row.absolute.n,
-                        "dense": row.dense,
-                        "compressed": row.compressed,
-                        "change": row.absolute,
+                        **cells_at(at),
+                        "variant": at["absolute"].variant,
+                        "group": findings.name(str(at["absolute"].group)),
+                        "n": at["absolute"].number.n,
+                        "change": at["absolute"].number,
                     }
-                    for name in names
-                    for row in rows[name]
+                    for at in ats
                 ],
                 stub=2,
                 known=FEW_RUNS,

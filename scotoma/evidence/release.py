@@ -139,15 +139,14 @@ def measurements(release: Release) -> list[Measurement]:
         for of, variant in sides:
             top1 = audit.accuracy[variant].top1
             rows.append(Measurement("top-1 accuracy", of, ALL, names[ALL], top1))
-    for row in audit.subgroups.get(name, ()):
-        if row.class_name is not None:
-            continue
-        metric, group = METRICS[row.metric], row.group
-        rows += [
-            Measurement(metric, "compressed", group, names[group], row.compressed),
-            Measurement(metric, "baseline", group, names[group], row.dense),
-            Measurement(metric, "change", group, names[group], row.absolute),
-        ]
+    parts: dict[Side, str] = {
+        "compressed": "compressed", "baseline": "dense", "change": "absolute"
+    }  # fmt: skip
+    for at in audit.at("rates", name, class_name=None):
+        for of, what in parts.items():
+            group = str(at[what].group)
+            metric = METRICS[str(at[what].metric)]
+            rows.append(Measurement(metric, of, group, names[group], at[what].number))
     divergence = audit.divergence[name]
     rows.append(Measurement("CIE excess", "change", ALL, names[ALL], divergence.cie.excess))
     return rows

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma import storage
-from scotoma.audit import GateResult
+from scotoma.audit import GateResult, Quantity
+from scotoma.audit.base import cells_at
 from scotoma.document import complement
 from scotoma.errors import ConfigError
 from scotoma.numbers.inputs import Flags, Ints
@@ -118,19 +119,23 @@ def sides(audit: Audit, gate: GateResult, before: str, after: str) -> dict[str, 
 def _judged(audit: Audit, gate: GateResult, variant: str) -> dict[str, Any]:
     """Verdict, accuracy and the group whose error rises most, of one variant."""
     verdict = next(one for one in gate.variants if one.name == variant)
-    rates = [
-        rate for rate in audit.subgroups[variant] if rate.metric == "error" and not rate.class_name
-    ]
-    whole = next(rate for rate in rates if rate.group == "all")
-    groups = [r for r in rates if r.group != "all" and r.absolute.value is not None]
-    worst = max(groups, key=lambda rate: rate.absolute.value or 0.0, default=whole)
-    level = max(groups, key=lambda rate: rate.compressed.value or 0.0, default=whole)
+    rates = {
+        str(at["absolute"].group): cells_at(at)
+        for at in audit.at("rates", variant, metric="error", class_name=None)
+    }
+    known = [group for group in rates if rates[group]["absolute"].value is not None]
+
+    def highest(what: str) -> tuple[str, Quantity]:
+        groups = [group for group in known if group != "all"]
+        group = max(groups, key=lambda group: rates[group][what].value or 0.0, default="all")
+        return group, rates[group][what]
+
     return {
         "verdict": verdict.verdict,
         "because": list(verdict.sentences),
-        "accuracy": told("all", complement(whole.compressed, 1.0)),
-        "worst_error": told(level.group, level.compressed),
-        "worst_rise": told(worst.group, worst.absolute),
+        "accuracy": told("all", complement(rates["all"]["compressed"], 1.0)),
+        "worst_error": told(*highest("compressed")),
+        "worst_rise": told(*highest("absolute")),
     }
 
 

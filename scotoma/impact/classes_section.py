@@ -111,7 +111,7 @@ def _misses(audit: Audit, variant: str) -> dict[str, Ranged]:
     Recall is 1 - FNR, and of two classes the other one's is 1 - FPR of the positive one.
     """
     everyone = audit.groups[0].key
-    changes = [row for row in audit.subgroups.get(variant, ()) if row.group == everyone]
+    changes = audit.numbers("rates", variant, group=everyone, what="absolute")
     classes, positive = audit.examples.classes, audit.examples.positive
     other = [name for name in classes if name != positive]
     recalls: dict[str, Ranged] = {}
@@ -124,5 +124,5 @@ def _misses(audit: Audit, variant: str) -> dict[str, Ranged]:
         elif row.metric != "fnr":
             continue
         if name is not None:
-            recalls[name] = row.absolute
+            recalls[name] = row.number
     return recalls

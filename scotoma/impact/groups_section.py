@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scotoma.audit import Audit
-from scotoma.audit.base import At
+from scotoma.audit.base import At, Row, cells_at
 from scotoma.audit.findings import Findings
-from scotoma.audit.groups import RateChange
 from scotoma.audit.worst_change import (
     affected_words,
     gap_words,
@@ -59,15 +58,16 @@ def whom(findings: Findings) -> list[str]:
         return [_whose_labels(audit, variant)]
     sentences = []
     if highest := highest_error(audit, variant):
-        rate = highest.compressed
+        rate = highest["compressed"].number
         sentences.append(
-            f"Highest error after compression: {findings.name(highest.group)}, "
+            f"Highest error after compression: {findings.name(str(highest['compressed'].group))}, "
             f"{show(rate, 'rate').number}, n {show(rate.n).value}."
         )
-    if row := worst_change(audit, variant):
+    if worst := worst_change(audit, variant):
+        rise = worst["absolute"].number
         sentences.append(
-            f"Most affected: {affected_words(audit, row)}, "
-            f"{show(row.absolute, 'points').number} points, n {show(row.absolute.n).value}."
+            f"Most affected: {affected_words(audit, worst)}, "
+            f"{show(rise, 'points').number} points, n {show(rise.n).value}."
         )
     words = [gap_words(audit, gap) for gap in shown_gaps(audit, variant)]
     more = f", and {len(words) - GAPS:,} more gaps are shown" if len(words) > GAPS else ""
@@ -95,14 +95,11 @@ def _whose_labels(audit: Audit, variant: str) -> str:
 
 def _chart(findings: Findings) -> Chart:
     audit = findings.audit
-    names = [v.name for v in audit.compressed if audit.subgroups.get(v.name)]
+    changes = audit.numbers("rates", what="absolute", class_name=None)
+    names = list(dict.fromkeys(str(row.variant) for row in changes))
     names.sort(key=lambda name: name != findings.focus)
-    kept = _highest(audit, names)
-    metrics = list(
-        dict.fromkeys(
-            row.metric for name in names for row in audit.subgroups[name] if not row.class_name
-        )
-    )
+    kept = _highest(audit, changes)
+    metrics = list(dict.fromkeys(str(row.metric) for row in changes))
     rows = [
         row
         for name in names
@@ -157,17 +154,17 @@ def _rows(
         for gap in findings.audit.at("gaps", variant)
     }
     name = _metric(findings.audit, metric)
-    for row in findings.audit.subgroups[variant]:
-        if row.class_name is None and row.metric == metric:
-            yield {
-                "variant": variant,
-                "group": findings.name(row.group),
-                "rate": name,
-                **_change(row),
-                "beyond": _beyond(findings, gaps.get((metric, row.group))),
-                "choice": f"{variant}: {name}" if several else variant,
-                "drawn": row.group in kept,
-            }
+    for at in findings.audit.at("rates", variant, metric=metric, class_name=None):
+        group = str(at["absolute"].group)
+        yield {
+            "variant": variant,
+            "group": findings.name(group),
+            "rate": name,
+            **_change(at),
+            "beyond": _beyond(findings, gaps.get((metric, group))),
+            "choice": f"{variant}: {name}" if several else variant,
+            "drawn": group in kept,
+        }
 
 
 def _metric(audit: Audit, metric: str) -> str:
@@ -185,14 +182,9 @@ def _metric(audit: Audit, metric: str) -> str:
     return f"{other} called {positive}" if metric == "fpr" else f"{positive} called {other}"
 
 
-def _change(row: RateChange) -> dict[str, Cell]:
-    return {
-        "n": row.absolute.n,
-        "dense": row.dense,
-        "compressed": row.compressed,
-        "change": row.absolute,
-        "relative": row.relative,
-    }
+def _change(at: At) -> dict[str, Cell]:
+    rise = at["absolute"].number
+    return {**cells_at(at), "n": rise.n, "change": rise}
 
 
 def _beyond(findings: Findings, gap: At | None) -> Cell:
@@ -204,14 +196,13 @@ def _beyond(findings: Findings, gap: At | None) -> Cell:
     return Noted(row.number, f"than {findings.name(row.fact('group_a'))}{few}")
 
 
-def _highest(audit: Audit, variants: Sequence[str]) -> set[str]:
+def _highest(audit: Audit, changes: Sequence[Row]) -> set[str]:
     """Keys of everyone and of the groups whose change lies highest in any variant."""
     keys = [group.key for group in audit.groups]
     highest = dict.fromkeys(keys, float("-inf"))
-    for name in variants:
-        for row in audit.subgroups[name]:
-            if row.class_name is None and row.absolute.low is not None:
-                highest[row.group] = max(highest[row.group], row.absolute.low)
+    for row in changes:
+        if row.number.low is not None:
+            highest[str(row.group)] = max(highest[str(row.group)], row.number.low)
     return {keys[0], *sorted(keys[1:], key=lambda key: -highest[key])[: DRAWN - 1]}
 
 
@@ -230,15 +221,14 @@ def class_rates_table(findings: Findings) -> Table:
         ),
         [
             {
-                "variant": variant.name,
-                "class": row.class_name,
-                "rate": row.metric,
-                "group": findings.name(row.group),
-                **_change(row),
+                "variant": at["absolute"].variant,
+                "class": at["absolute"].class_name,
+                "rate": at["absolute"].metric,
+                "group": findings.name(str(at["absolute"].group)),
+                **_change(at),
             }
-            for variant in audit.compressed
-            for row in audit.subgroups.get(variant.name, ())
-            if row.class_name is not None
+            for at in audit.at("rates")
+            if at["absolute"].class_name is not None
         ],
         stub=4,
         most=0,

@@ -163,8 +163,7 @@ class Plots:
         update: dict[str, Any] = {
             "slices": {name: audit.slices[name]} if name in audit.slices else {},
         }
-        if audit.labelled:
-            update["subgroups"] = {name: audit.subgroups.get(name, ())}
+        update["rows"] = {**audit.rows, "rates": tuple(audit.numbers("rates", name))}
         return Findings(audit.model_copy(update=update), None, name)
 
     def _chart(self, section: Section | None, slug: str, what: str) -> PlottedFigure:
@@ -315,15 +314,16 @@ class OpenedAudit:
             )
             return
         for judged in self.gate.variants:
-            for row in audit.subgroups.get(judged.name, ()) if audit.labelled else ():
+            for at in audit.at("rates", judged.name):
+                row = at["absolute"]
                 yield {
                     "variant": judged.name,
-                    "group": names.get(row.group, row.group),
+                    "group": names[str(row.group)],
                     "metric": row.metric,
                     "class": row.class_name,
-                    **_cells("dense", row.dense),
-                    **_cells("compressed", row.compressed),
-                    **_rests(row.absolute),
+                    **_cells("dense", at["dense"].number),
+                    **_cells("compressed", at["compressed"].number),
+                    **_rests(row.number),
                 }
             if not audit.labelled:
                 for share in audit.divergence[judged.name].ledger:

@@ -6,8 +6,9 @@ import numpy as np
 
 from scotoma import published
 from scotoma.audit import Audit
-from scotoma.audit.groups import RATE_NAMES, RateChange
-from scotoma.audit.worst_change import gap_groups, turned_gaps, worst_change
+from scotoma.audit.base import At
+from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.worst_change import affected_words, gap_groups, turned_gaps, worst_change
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Section
 from scotoma.papers.table import Cell, paper_table
@@ -81,8 +82,7 @@ def absolute_rates(finished: FinishedAudit) -> Section:
     for variant in finished.compressed:
         worst = worst_change(audit, variant)
         sound[variant] = "no rise can be estimated" if worst is None else (
-            f"{RATE_NAMES[worst.metric]} of {audit.group_names[worst.group]} "
-            f"{quantity_text(worst.absolute, 'points')}"
+            f"{affected_words(audit, worst)} {quantity_text(worst['absolute'].number, 'points')}"
         )  # fmt: skip
     return _rate_table(
         finished,
@@ -132,13 +132,15 @@ def _rows(finished: FinishedAudit, part: str) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _rates(audit: Audit, variant: str) -> dict[tuple[str, str], RateChange]:
+def _rates(audit: Audit, variant: str) -> dict[tuple[str, str], At]:
     """Rates of the error and of the positive class, by metric and group."""
-    rows = audit.subgroups[variant]
-    return {(row.metric, row.group): row for row in rows if row.class_name is None}
+    return {
+        (str(at["dense"].metric), str(at["dense"].group)): at
+        for at in audit.at("rates", variant, class_name=None)
+    }
 
 
-def _cells(rates: dict[tuple[str, str], RateChange], part: str) -> list[tuple[Cell, ...]]:
+def _cells(rates: dict[tuple[str, str], At], part: str) -> list[tuple[Cell, ...]]:
     """A row a metric: its name, and its number in every group, per cent."""
     groups = list(dict.fromkeys(group for _, group in rates))
     rows: list[tuple[Cell, ...]] = []
@@ -149,9 +151,9 @@ def _cells(rates: dict[tuple[str, str], RateChange], part: str) -> list[tuple[Ce
     return rows
 
 
-def _percent(rate: RateChange, part: str) -> float | None:
+def _percent(rate: At, part: str) -> float | None:
     """A rate, or as the paper has it the difference over the dense rate, however few the events."""
-    before, after = rate.dense.value, rate.compressed.value
+    before, after = rate["dense"].number.value, rate["compressed"].number.value
     if part == "normalized":
         return 100 * (after - before) / before if before and after is not None else None
     return in_percent(before if part == "dense" else after)

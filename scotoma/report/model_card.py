@@ -110,9 +110,10 @@ def _row(audit: Audit, name: str, verdicts: Mapping[str, str]) -> dict[str, Cell
         changed = most_changed(audit, name)
         return row | {"changed": changed.changed, "whom": names[changed.group]}
     if (worst := worst_change(audit, name)) is not None:
-        row |= {"affected": worst.absolute, "whom": affected_words(audit, worst)}
+        row |= {"affected": worst["absolute"].number, "whom": affected_words(audit, worst)}
     if (highest := highest_error(audit, name)) is not None:
-        row |= {"error": highest.compressed, "highest": names[highest.group]}
+        rate = highest["compressed"]
+        row |= {"error": rate.number, "highest": names[str(rate.group)]}
     if (gap := largest_gap(audit, name)) is not None:
         row |= {"gap": gap["gap"].number, "between": " over ".join(gap_groups(audit, gap))}
     return row

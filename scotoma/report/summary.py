@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from scotoma.audit import Audit, GateResult, Quantity
+from scotoma.audit.base import Row
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.gate import JudgedVariant
-from scotoma.audit.groups import RateChange
 from scotoma.audit.robustness import depends_on_scale
 from scotoma.audit.worst_change import (
     MEANING,
@@ -99,9 +99,9 @@ def _label_lines(audit: Audit, gate: GateResult | None) -> list[str]:
                 row[affected] = _interval(changed.changed, 100, sign="")
                 row["where"] = audit.group_names[changed.group]
             elif (worst := worst_change(audit, name)) is not None:
-                row[affected] = _interval(worst.absolute, 100)
-                row["where"] = _where(audit, worst)
-                relatives[number] = worst.relative
+                row[affected] = _interval(worst["absolute"].number, 100)
+                row["where"] = _where(audit, worst["absolute"])
+                relatives[number] = worst["relative"].number
         rows.append(row)
     table, has_relatives = _with_relatives(_cells(rows, gate), relatives, 1 if gate is None else 2)
     legend = _legend(audit, judged=gate is not None, has_relatives=has_relatives)
@@ -293,9 +293,9 @@ def _interval(change: Quantity, factor: float, sign: str = "+") -> str:
     return value if low is None or high is None else f"{value} [{low}, {high}]"
 
 
-def _where(audit: Audit, row: RateChange) -> str:
-    metric = "" if row.metric == "error" else f"{row.metric.upper()} "
-    return f"{metric}{audit.group_names[row.group]}"
+def _where(audit: Audit, row: Row) -> str:
+    metric = "" if row.metric == "error" else f"{str(row.metric).upper()} "
+    return f"{metric}{audit.group_names[str(row.group)]}"
 
 
 def _corrupted(audit: Audit, variant: str) -> list[str]:

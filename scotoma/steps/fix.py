@@ -152,11 +152,9 @@ def _worst_group(audit: Audit, fixed: Fixed) -> dict[str, Any]:
     """Rises of the group that the other half chose, on the half that judges."""
     group, rises = fixed.facts["harm"]["group"], {}
     for when, name in (("before", fixed.variant), ("after", fixed.name)):
-        (row,) = (
-            rate for rate in audit.subgroups[name]
-            if rate.group == group and rate.metric == "error" and not rate.class_name
-        )  # fmt: skip
-        rises[when] = told(group, row.absolute)
+        known = {"group": group, "metric": "error", "class_name": None, "what": "absolute"}
+        (row,) = audit.numbers("rates", name, **known)
+        rises[when] = told(group, row.number)
     return rises
 
 

@@ -112,11 +112,11 @@ def self_test(seed: int) -> tuple[list[Recovered], dict[str, str]]:
     rows = [
         Recovered(
             variant, name, 100 * (PLANTED[name] if variant == "harmed" else 0.0),
-            read_estimate(row.relative).at(level),
+            read_estimate(row.number).at(level),
         )
         for variant in audits
-        for row in audit.subgroups[variant]
-        if row.metric == "error" and (name := names[row.group]) in PLANTED
+        for row in audit.numbers("rates", variant, metric="error", what="relative")
+        if (name := names[str(row.group)]) in PLANTED
     ]  # fmt: skip
     return rows, {variant.name: variant.verdict for variant in gate.variants}
 

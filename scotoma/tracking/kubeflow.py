@@ -143,7 +143,8 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
             continue
         change = worst_change(audit, judged.name)
         values[f"{name}/cie_excess_points"] = _points(audit.divergence[judged.name].cie.excess)
-        values[f"{name}/worst_group_points"] = _points(change.absolute) if change else None
+        rise = change["absolute"].number if change else None
+        values[f"{name}/worst_group_points"] = None if rise is None else _points(rise)
     return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from scotoma._version import __version__
 from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit import Audit, GateResult, Quantity
-from scotoma.audit.base import Part
+from scotoma.audit.base import Part, Row
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.groups import MemberMetric
@@ -264,8 +264,10 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, str]]:
 
     def tell(key: str, row: Any, part: str, unit: str) -> None:
         if row is not None:
-            group = named.get(row.group, row.group) if key.endswith("_worst") else ""
-            rows.append((key, getattr(row, part), group, unit))
+            own = row[part] if isinstance(row, Mapping) else row
+            number = own.number if isinstance(own, Row) else getattr(row, part)
+            group = named.get(own.group, own.group) if key.endswith("_worst") else ""
+            rows.append((key, number, group, unit))
 
     if audit.scores is not None:
         unit = f" {audit.scores.unit}" if audit.scores.unit else ""
@@ -284,8 +286,8 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, str]]:
     if audit.labelled:
         tell("accuracy", audit.accuracy[name], "top1", "%")
     tell("cie_excess", cie, "excess", "points")
-    overall = (row for row in audit.subgroups.get(name, ()) if row.class_name is None)
-    tell("error_rise", next(overall, None), "absolute", "points")
+    overall = audit.at("rates", name, class_name=None)
+    tell("error_rise", next(iter(overall), None), "absolute", "points")
     tell("error_worst", highest_error(audit, name), "compressed", "%")
     for metric, change in changes.items():
         tell(f"{metric}_rise_worst", change, "absolute", "points")
@@ -309,8 +311,10 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
             single = row.class_name is not None or row.fact("text") is not None  # class, slice
             if not single and (row.number.reason or row.number.low is not None):
                 *section, what = row.what.split(".")
-                what = RISES.get(what, what) if section in COMPARED else what
-                words = (row.group, question, *section, *row.facts.values(), row.metric, what)
+                compared = question in ("rates", "unanswered") or section in COMPARED
+                what = RISES.get(what, what) if compared else what
+                head = [] if question == "rates" else [question]
+                words = (row.group, *head, *section, *row.facts.values(), row.metric, what)
                 numbers[tuple(f"{word}" for word in words if word is not None)] = row.number
     if divergence := audit.divergence.get(name):
         numbers["divergence", "cie", "count"] = divergence.cie.cie.count
@@ -354,8 +358,7 @@ def _numbers(
             or (name in ADDRESS_NUMBERS and isinstance(value, (int, float)))
         ]
         if isinstance(group, str):
-            head = address[1:] if address[0] == "subgroups" else address
-            address = (group, *head)
+            address = (group, *address)
         for name, value in fields.items():
             key = RISES.get(name, name) if "dense" in fields else name
             yield from _numbers(value, (*address, *words, key), variant, variants)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit import Audit, Quantity, plain
+from scotoma.audit.base import Row
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.reading import LoggedAudit
@@ -357,6 +358,10 @@ def _moment(date: str) -> datetime.datetime | None:
     return datetime.datetime.combine(day, datetime.time(), datetime.UTC)
 
 
+def _where(audit: Audit, row: Row) -> str:
+    return f"{RATE_NAMES[str(row.metric)]} {audit.group_names[str(row.group)]}"
+
+
 def _measured(audit: Audit, judged: JudgedVariant) -> dict[str, Any]:
     name = judged.name
     counted = [test.verdict for test in judged.counted]
@@ -367,9 +372,9 @@ def _measured(audit: Audit, judged: JudgedVariant) -> dict[str, Any]:
         "members": judged.members,
         "top1": audit.accuracy[name].top1 if audit.labelled else None,
         "excess": audit.divergence[name].cie.excess,
-        "worst": worst and worst.absolute,
-        "worst_relative": worst and worst.relative,
-        "where": (worst and f"{RATE_NAMES[worst.metric]} {audit.group_names[worst.group]}") or "",
+        "worst": worst and worst["absolute"].number,
+        "worst_relative": worst and worst["relative"].number,
+        "where": _where(audit, worst["absolute"]) if worst else "",
         "failed": counted.count("FAIL"),
         "unsure": counted.count("UNSURE"),
     }

@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
+from scotoma.audit.base import cells_at
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.findings import FrontierRow, WorstRate
 from scotoma.audit.gate import JudgedVariant
@@ -79,14 +80,8 @@ def frontier_rows(
 
 
 def _worst(audit: Audit, variant: str) -> WorstRate | None:
-    row = worst_change(audit, variant)
-    if row is None:
+    worst = worst_change(audit, variant)
+    if worst is None:
         return None
-    return WorstRate(
-        group=audit.group_names[row.group],
-        metric=row.metric,
-        absolute=row.absolute,
-        relative=row.relative,
-        dense=row.dense,
-        compressed=row.compressed,
-    )
+    row = worst["absolute"]
+    return WorstRate(group=audit.group_names[str(row.group)], metric=row.metric, **cells_at(worst))

@@ -50,7 +50,7 @@ def applied_rules(rules: GateRules | None, audit: Audit) -> GateRules:
         shipped=audit.scope == "shipped",
         labelled=audit.labelled,
         scored=audit.scores is not None,
-        unanswered=bool(audit.unanswered),
+        unanswered=bool(audit.numbers("unanswered")),
         one_label=sum(at["dense"].number.n > 0 for at in classes) == 1,
     )
     return standard if rules is None else rules.on(standard)

@@ -237,7 +237,9 @@ def _no_rates(asking: Asking) -> str:
 
 
 RATES = RuleKind(
-    rows="rates",
+    rows=lambda asking: asking.rows.at(
+        "unanswered" if asking.rule.metric == "unanswered" else "rates", "absolute"
+    ),
     whats={what: what for what in ("absolute", "relative", "dense", "compressed")},
     asks=lambda asking, row: row.metric == asking.rule.metric and asking.asks(row),
     words=_rate_words,

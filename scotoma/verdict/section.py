@@ -136,13 +136,12 @@ def _accuracy(audit: Audit, variant: str) -> Cell:
     positive, everyone = audit.examples.positive, audit.groups[0].key
     alone = positive is not None and len(audit.examples.classes) > 2
     whose = f", {positive} against the rest" if alone else ""
-    for row in audit.subgroups[variant]:
-        if (row.group, row.metric, row.class_name) == (everyone, "error", None):
-            before, after = (
-                show(complement(rate, 1.0), "rate").value for rate in (row.dense, row.compressed)
-            )
-            beside = f"{before} to {after}{whose}; n {show(row.absolute.n).value}"
-            return Noted(complement(row.absolute), beside)
+    for at in audit.at("rates", variant, group=everyone, metric="error", class_name=None):
+        before, after = (
+            show(complement(at[side].number, 1.0), "rate").value for side in ("dense", "compressed")
+        )
+        rise = at["absolute"].number
+        return Noted(complement(rise), f"{before} to {after}{whose}; n {show(rise.n).value}")
     return "the error of all examples was not measured"
 
 
@@ -161,11 +160,11 @@ def _affected(audit: Audit, variant: str) -> Cell:
         most = most_changed(audit, variant)
         name = audit.group_names[most.group]
         return Noted(most.changed, f"{name}: changed; n {show(most.changed.n).value}")
-    row = worst_change(audit, variant)
-    if row is None:
+    worst = worst_change(audit, variant)
+    if worst is None:
         return "no group's change can be estimated"
-    n = show(row.absolute.n).value
-    return Noted(row.absolute, f"{affected_words(audit, row)}; n {n}")
+    rise = worst["absolute"].number
+    return Noted(rise, f"{affected_words(audit, worst)}; n {show(rise.n).value}")
 
 
 def mitigations(audit: Audit, failed: Collection[str]) -> str:

@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 from scotoma.comparison.answers import OTHER
 from scotoma.run import read_json
 from scotoma.tracking.connection import quiet
+from tests.audits import rates
 from tests.commands import measured, scotoma
 from tests.comparison.logs import PLANTED, write_bbq, write_generation
 
@@ -91,7 +92,7 @@ def test_an_audit_is_left_with_page_gate_and_examples(home: Path, tmp_path: Path
     assert audit["scope"] == "shipped"
     assert OTHER in audit["examples"]["classes"]
     before, after = (right(log_of(side)) for side in sides)
-    rows = next(iter(audit["subgroups"].values()))
+    rows = rates(audit, audit["variants"][1]["name"])
     (rise,) = [r["absolute"] for r in rows if r["group"] == "all" and r["metric"] == "error"]
     assert rise["value"] == pytest.approx(before.mean() - after.mean())
     assert scotoma("verify", out)[0] == 0
@@ -255,7 +256,7 @@ def test_models_of_other_reruns_are_judged_on_the_examples_of_all(
         for model in ("bf16", "w4a16")
     )
     for name, score in (("w4a16", after), ("int8", right(short).mean())):
-        rows = read_json(out / "audit.json")["subgroups"][name]
+        rows = rates(read_json(out / "audit.json"), name)
         (rise,) = [r["absolute"] for r in rows if r["group"] == "all" and r["metric"] == "error"]
         assert rise["value"] == pytest.approx(before - score)
         assert rise["n"] == N - 5

@@ -19,6 +19,7 @@ from scotoma.sources.answers import SuppliedAnswers
 from scotoma.sources.reading import load_examples
 from scotoma.steps.bias import bias
 from scotoma.steps.prepare import prepare
+from tests.audits import rates
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +82,7 @@ def test_reruns_of_a_path_are_rows_of_one_cluster(tmp_path: Path) -> None:
     bias(run)
     (rise,) = [
         row["absolute"]
-        for row in read_json(run.section("bias"))["subgroups"]["w4"]
+        for row in rates(read_json(run.section("bias")), "w4")
         if row["group"] == "all" and row["metric"] == "error"
     ]
     first, second = align_reruns(2, 3)

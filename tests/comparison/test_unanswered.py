@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.audits import rates
 from tests.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
@@ -71,7 +72,7 @@ def test_an_example_that_broke_off_without_an_answer_is_wrong(tmp_path: Path) ->
         "whether dense is better than guessing was not asked: logs say what is right, and hold no "
         "labels"
     ]
-    assert audit["unanswered"]["int4"][0]["absolute"]["value"] == pytest.approx(6 / N)
+    assert rates(audit, "int4", "unanswered")[0]["absolute"]["value"] == pytest.approx(6 / N)
     gate = json.loads((out / "gate.json").read_text())
     assert {"error_all", "unanswered"} <= {rule["id"] for rule in gate["rules"]["rules"]}
 

@@ -122,13 +122,13 @@ def test_the_bill_of_materials_is_cyclonedx_1_7(run: Path, folder: Path) -> None
     metrics = card["quantitativeAnalysis"]["performanceMetrics"]
     rows = {(row["type"], row.get("slice")): row for row in metrics}
     audit = read_audit(run / "audit.json")
-    for rate in audit.subgroups["int8-static"]:
-        if rate.metric == "error" and rate.group != "all":
+    for rate in audit.numbers("rates", "int8-static", metric="error", what="compressed"):
+        if rate.group != "all":
             row = rows["error rate", rate.group]
-            assert float(row["value"]) == pytest.approx(rate.compressed.value, rel=1e-5)
+            assert float(row["value"]) == pytest.approx(rate.number.value, rel=1e-5)
             ends = row["confidenceInterval"]
-            assert float(ends["lowerBound"]) == pytest.approx(rate.compressed.low, rel=1e-5)
-            assert float(ends["upperBound"]) == pytest.approx(rate.compressed.high, rel=1e-5)
+            assert float(ends["lowerBound"]) == pytest.approx(rate.number.low, rel=1e-5)
+            assert float(ends["upperBound"]) == pytest.approx(rate.number.high, rel=1e-5)
     at_risk = {row["groupAtRisk"] for row in card["considerations"]["fairnessAssessments"]}
     assert at_risk == {group.key for group in audit.groups} - {"all"}
 

@@ -47,8 +47,7 @@ QUESTIONS = {
     "accuracy": "accuracy", "clarify": "clarify", "divergence": "divergence",
     "examples": "examples", "groups": "groups", "labels": "labels",
     "one_model": "one model", "parity": "parity", "robustness": "robustness",
-    "slices": "slices", "subgroups": "rates",
-    "unanswered": "rates", "variants": "variants",
+    "slices": "slices", "variants": "variants",
 }  # fmt: skip
 # What is about files, texts or single examples, or says how it was asked.
 NO_NUMBERS = {
@@ -98,7 +97,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "tests": ("rule", "metric", "group", "class"),
     "thresholds": ("percentile",),
     "top1": ("subset",),
-    "unanswered": ("metric", "group"),
 }
 # What of an identity has a part of its own in an address; all else is a condition.
 PARTS = {
@@ -327,6 +325,15 @@ def _gaps(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -
             _estimate(rows, at, row["number"])
 
 
+def _rates(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Rates of groups; the share without an answer is one more of them."""
+    for row in found:
+        at = _row_address("rates", row)._replace(what=row["what"])
+        _estimate(rows, at, row["number"])
+        for part, own in row.get("spread", {}).items():
+            rows.add(at._replace(what=f"{row['what']}_variance.{part}"), "value", own)
+
+
 def _labels(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
     """Whole examples, and average precision of each label and of all."""
     for row in found:
@@ -444,7 +451,8 @@ def _gate(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
 
 def _numbers(rows: _Collected, table: pl.DataFrame, _: str) -> None:
     """numbers.parquet: of rates the addresses are those of audit.json."""
-    for record in table.filter(pl.col("question") == "rates").iter_rows(named=True):
+    asked = pl.col("question").is_in(["rates", "unanswered"])
+    for record in table.filter(asked).iter_rows(named=True):
         what = record["what"]
         parts = ("variant", "metric", "group", "class", "condition")
         at = Address("rates", *(record[key] or "" for key in parts), what)
@@ -561,7 +569,8 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 # Question whose numbers are rows of audit.json: how they are read.
 STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
     "boxes": _boxes, "fairness": _fairness, "gaps": _gaps, "impact": _impact, "labels": _labels,
-    "robustness": _robustness, "scores": _scores, "slices": _slices,
+    "rates": _rates, "robustness": _robustness, "scores": _scores, "slices": _slices,
+    "unanswered": _rates,
 }  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,

@@ -21,7 +21,7 @@ Parts = tuple[dict[str, Any], dict[str, bytes], dict[str, Any], dict[str, Any]]
 def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     name = "prune-0.9"
     content["variants"] = [v for v in content["variants"] if v["name"] in ("dense", name)]
-    for part in ("divergence", "subgroups", "slices", "gallery"):
+    for part in ("divergence", "slices", "gallery"):
         content[part] = {name: content[part][name]}
     content["rows"] = {
         question: [row for row in rows if row["variant"] in ("dense", name)]
@@ -44,8 +44,9 @@ def no_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) ->
         "data": [],
         "variants": {name: [] for name in content["clarify"]["variants"]},
     }
-    for name, rows in content["subgroups"].items():
-        content["subgroups"][name] = [row for row in rows if row["group"] == "all"]
+    rows = content["rows"]["rates"]
+    content["rows"]["rates"] = [row for row in rows if row["group"] == "all"]
+    for name in content["divergence"]:
         content["divergence"][name]["over_index"] = []
         found = content["divergence"][name]["ledger"]
         content["divergence"][name]["ledger"] = [row for row in found if row["group"] == "all"]
@@ -68,14 +69,12 @@ def no_gate(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> P
 def many_classes(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     names = [f"class {i}" for i in range(300)]
     content["examples"]["classes"] = names
-    rows = content["rows"]["impact"]
-    first = [row for row in rows if row["class"] == rows[0]["class"]]
-    content["rows"]["impact"] = [{**row, "class": one} for one in names for row in first]
-    for name in content["subgroups"]:
-        of_class = [row for row in content["subgroups"][name] if row["class"] is not None]
-        whole = [row for row in content["subgroups"][name] if row["class"] is None]
+    for question in ("impact", "rates"):
+        rows = content["rows"][question]
+        of_class = [row for row in rows if "class" in row]
+        whole = [row for row in rows if "class" not in row]
         first = [row for row in of_class if row["class"] == of_class[0]["class"]]
-        content["subgroups"][name] = whole + [
+        content["rows"][question] = whole + [
             {**row, "class": one} for one in names for row in first
         ]
     return content, images, gate, measured
@@ -85,9 +84,9 @@ def many_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
     group = content["groups"][1]
     for i in range(58):
         content["groups"].append({**group, "key": f"side.g{i}", "name": f"group {i}"})
-    for rows in content["subgroups"].values():
-        mine = [row for row in rows if row["group"] == group["key"]]
-        rows += [{**row, "group": f"side.g{i}"} for i in range(58) for row in mine]
+    rows = content["rows"]["rates"]
+    mine = [row for row in rows if row["group"] == group["key"]]
+    rows += [{**row, "group": f"side.g{i}"} for i in range(58) for row in mine]
     for found in content["divergence"].values():
         for part, key in (("ledger", "group"), ("over_index", "attribute")):
             row = next(row for row in found[part] if row[key] == group["key"])

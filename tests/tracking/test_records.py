@@ -278,10 +278,11 @@ def test_mlflow_and_the_terminal_name_the_same_worst_group(
     if terminal is None:
         assert shown == set()
         return
-    assert terminal.absolute.value is not None
-    assert (terminal.metric, terminal.absolute.value) in shown
+    rise = terminal["absolute"]
+    assert rise.number.value is not None
+    assert (rise.metric, rise.number.value) in shown
     lows = [value for name, value, _ in record.metrics if name.endswith("_rise_worst_low")]
-    assert max(lows) == terminal.absolute.low
+    assert max(lows) == rise.number.low
 
 
 # --- names ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scotoma.run import read_json
+from tests.audits import rates
 from tests.commands import scotoma
 from tests.faults.made import TRAINED
 from tests.steps import steps_in_this_process
@@ -78,7 +79,7 @@ def test_metrics_are_for_a_reader_and_all_of_them_are_there(logged: Logged) -> N
     assert {"error_rise_worst", "error_rise_worst_low", "cie_excess"} < set(head)
     assert all(name.startswith("detail/") for name in metrics if "/" in name)
     assert not [name for name in metrics if re.search(r"[0-9a-f]{12}", name)]
-    rows = {row["group"]: row for row in audit["subgroups"]["prune-0.5"]
+    rows = {row["group"]: row for row in rates(audit, "prune-0.5")
             if (row["metric"], row["class"]) == ("error", None)}  # fmt: skip
     for group in ("style=plain", "style=styled"):
         name = f"detail/{group.replace('=', ' is ')}/error/rise"

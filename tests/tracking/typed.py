@@ -6,7 +6,7 @@ from typing import Any
 
 from scotoma.audit import GateResult
 from scotoma.audit import worst_change as worst
-from scotoma.audit.groups import RateChange
+from scotoma.audit.base import At
 from scotoma.run import Run
 from scotoma.tracking import records, registry, store
 from scotoma.tracking.records import RunRecord
@@ -46,5 +46,5 @@ def member_records(content: Content, recipe: Content, manifests: Content) -> lis
     return records.member_records(whole(content), recipe, members, DATE, {})
 
 
-def worst_change(content: Content, variant: str) -> RateChange | None:
+def worst_change(content: Content, variant: str) -> At | None:
     return worst.worst_change(whole(content), variant)

@@ -14,7 +14,6 @@ from scotoma.divergence import excess
 from scotoma.document.jsonable import jsonable
 from scotoma.impact import class_impact
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, planted_audit
-from scotoma.steps.measures.rates import change_row
 from tests.audits import class_rows
 
 TOP1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": 100}
@@ -110,7 +109,7 @@ def whole_audit() -> Callable[..., dict[str, Any]]:
             planted.labels, *both, masks, names, positive=1, n_classes=2, paired=paired
         )
         impact = class_impact(*both, planted.labels, n_classes=2, paired=paired)
-        rows = [jsonable(change_row(change, None)) for change in changes]
+        rows = [jsonable(change) for change in changes]
         audit = audit_of(dict.fromkeys(variants, rows), members=members, groups=names)
         audit["examples"] |= {"positive": "1", "test": len(planted.labels)}
         cie = {"cie": jsonable(excess(*both, 2, paired=paired))}

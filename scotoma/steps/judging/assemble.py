@@ -175,7 +175,6 @@ def classified(
         "rows": bias.rows
         | ({"gaps": (*gaps, *adjusted_rows(gaps))} if gaps else {})
         | ({"boxes": boxes.rows} if detectors else {}),
-        "unanswered": bias.unanswered or None,
         "admission": (*bias.admission, *boxes.admission),
         "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
     }
@@ -186,7 +185,7 @@ def _scored(run: Run) -> dict[str, Any]:
     score = run.config.source.score
     assert score is not None
     section = read_part(run.section("bias"), MeasuredRows)
-    parts = ("accuracy", "divergence", "subgroups", "gallery", "parity")
+    parts = ("accuracy", "divergence", "gallery", "parity")
     return {part: {} for part in parts} | {
         "clarify": {"questions": (), "data": (), "variants": {}},
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},

@@ -29,7 +29,7 @@ from scotoma.runs import compare_runs, spread
 from scotoma.runs.effects import ALONE, bare
 from scotoma.steps.measures.clarify import ClarifyMetrics
 from scotoma.steps.measures.pairs import PopulationPair, as_examples, as_wrong
-from scotoma.steps.measures.rates import LEVEL, MOST_CLASS_ROWS, RateTable, change_row
+from scotoma.steps.measures.rates import LEVEL, MOST_CLASS_ROWS, RateTable, change_rows
 from scotoma.steps.measures.several_labels import WholeExamples
 from scotoma.verdict.one_model import one_model_trap
 
@@ -220,7 +220,7 @@ class AgainstLabels:
                     spreads={"beyond accuracy": one.loss_variance},
                 )
             ],
-            "subgroups": list(self._table.rows(rates, with_classes=self._whole)),
+            "rates": self._table.rows(rates, with_classes=self._whole),
             "gaps": list(gap_rows(examples, self.advantaged, dense, compressed, paired=paired)),
             "one_model": [
                 row.model_dump()
@@ -387,18 +387,18 @@ class Harms:
         of_label = None if whole is None else whole.codes
         chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
         runs = bool(self.examples.attributes) and self.run_to_run
-        questions = {"impact": each("impact"), "gaps": each("gaps")}
+        questions = {part: each(part) for part in ("impact", "rates", "gaps")}
+        questions["unanswered"] = some("unanswered")
         if runs:
             questions["fairness"] = {"dense": self._runs.of_dense()} | each("fairness")
         if whole is not None:
             questions["labels"] = {"dense": whole.of_dense()} | each("labels")
 
         return {
-            **{part: each(part) for part in ("accuracy", "subgroups", "answers")},
+            **{part: each(part) for part in ("accuracy", "answers")},
             "one_model": RISK_LIMITS | {"variants": each("one_model")},
             "class_rates": 0 if labelled is None else labelled.class_rates,
             "admission": [*notes, *lines("admission"), *chance],
-            "unanswered": some("unanswered"),
             "rows": {
                 question: [{"variant": name} | row for name, own in found.items() for row in own]
                 for question, found in questions.items()
@@ -432,7 +432,7 @@ def unanswered_rows(comparison: PopulationPair) -> list[dict[str, Any]]:
         comparison: A compressed population beside the dense one.
 
     Returns:
-        Rows as those of `subgroups`, all examples first; none where both sides answer everything.
+        Rows as those of rates, all examples first; none where both sides answer everything.
     """
     examples = comparison.examples
     dense, compressed = map(examples.unanswered, (comparison.dense, comparison.compressed))
@@ -442,7 +442,7 @@ def unanswered_rows(comparison: PopulationPair) -> list[dict[str, Any]]:
         dense, compressed, examples.groups.masks, examples.groups.keys, kind=UNANSWERED,
         paired=comparison.paired, clusters=examples.cluster, level=LEVEL,
     )  # fmt: skip
-    return [change_row(change, None) for change in changes]
+    return [row for change in changes for row in change_rows(change)]
 
 
 def constant_members(

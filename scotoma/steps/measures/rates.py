@@ -12,7 +12,8 @@ import polars as pl
 
 from scotoma.answers.admission import is_label
 from scotoma.audit import Audit
-from scotoma.audit.groups import RATE_NAMES, RateChange
+from scotoma.audit.base import Row, rows_at
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.rows import NUMBERS, SCHEMA, audit_rows, stored_rows
 from scotoma.bias.counting import RateMetric, metrics, words_of
 from scotoma.bias.subgroup import GroupChange, change_list
@@ -79,12 +80,15 @@ class RateTable:
             )
 
     def rows(self, known: ChangeEvidence, *, with_classes: bool) -> list[dict[str, Any]]:
-        """Give rows of `subgroups`, those of single classes too or not."""
+        """Give the rates as rows, those of single classes too or not."""
         places, kinds = self._chosen(whole=True, classes=with_classes)
         block = known.take(np.ix_(range(len(self.groups)), places))
         return [
-            change_row(one, None if one.class_id is None else self.classes[one.class_id])
+            row
             for one in change_list(block, self.groups, kinds, LEVEL)
+            for row in change_rows(
+                one, None if one.class_id is None else self.classes[one.class_id]
+            )
         ]
 
     def _chosen(self, *, whole: bool, classes: bool) -> tuple[list[int], list[RateMetric]]:
@@ -139,10 +143,13 @@ def write_numbers(path: Path, audit: Audit, class_rates: Path) -> Audit:
     return audit.model_copy(update={"class_rates": known})
 
 
-def change_row(change: GroupChange, class_name: str | None) -> dict[str, Any]:
-    """Give a change as a row of `subgroups`."""
-    own = {name: part for name, part in vars(change).items() if name != "class_id"}
-    return own | {"class": class_name}
+def change_rows(change: GroupChange, class_name: str | None = None) -> Iterator[dict[str, Any]]:
+    """Lay out the numbers of a change."""
+    return rows_at(
+        {"metric": change.metric, "group": change.group, "class": class_name},
+        {what: getattr(change, what) for what in WHATS},
+        spreads={what: getattr(change, f"{what}_variance") for what in CHANGES},
+    )
 
 
 def class_rates_asked(rules: GateRules) -> list[tuple[str, str]]:
@@ -166,7 +173,7 @@ def with_class_rates(
         most: How many rates may be wanted; None for any number.
 
     Returns:
-        The audit with these rows among its `subgroups`, in the order in which it would hold them.
+        The audit with these rows among its `rates`, in the order in which it would hold them.
 
     Raises:
         DataError: The table is not there, is not the one that the audit names, or more rates are
@@ -192,38 +199,29 @@ def with_class_rates(
                 f"at most {most:,} rates of single classes may be asked for, got {count:,}; ask "
                 "over classes instead of groups, or name label.positive"
             )
-    found = _changes(rows.collect())
-    subgroups = {
-        name: _in_order(audit, (*own, *found.get(name, ())))
-        for name, own in audit.subgroups.items()
-    }
-    return audit.model_copy(update={"subgroups": subgroups})
+    held = (*audit.numbers("rates"), *stored_rows(rows.collect()))
+    return audit.model_copy(update={"rows": {**audit.rows, "rates": _in_order(audit, held)}})
 
 
-def _changes(table: pl.DataFrame) -> dict[str, list[RateChange]]:
-    """Rates by variant."""
-    found: dict[str, list[RateChange]] = {}
-    for own in zip(*[stored_rows(table)] * len(WHATS), strict=True):
-        first, numbers = own[0], {row.what: row for row in own}
-        assert first.variant is not None
-        change = RateChange.model_construct(
-            group=first.group, metric=first.metric, class_name=first.class_name,
-            **{what: row.number for what, row in numbers.items()},
-            relative_variance=numbers["relative"].spread,
-            absolute_variance=numbers["absolute"].spread,
-        )  # fmt: skip
-        found.setdefault(first.variant, []).append(change)
-    return found
-
-
-def _in_order(audit: Audit, rows: Iterable[RateChange]) -> tuple[RateChange, ...]:
-    """Sort rows by group, then by metric, then by class: those of all classes first."""
-    groups = {group.key: place for place, group in enumerate(audit.groups)}
-    classes = {name: place for place, name in enumerate(audit.examples.classes)}
-    metric = {name: place for place, name in enumerate(RATE_NAMES)}
-
-    def key(row: RateChange) -> tuple[int, int, int]:
-        number = -1 if row.class_name is None else classes[row.class_name]
-        return groups[row.group], metric[row.metric], number
-
-    return tuple(sorted(rows, key=key))
+def _in_order(audit: Audit, rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Sort rows by variant, group, metric, and class: those of all classes first."""
+    variants, groups, classes, metrics = (
+        {name: place for place, name in enumerate((None, *names))}
+        for names in (
+            [variant.name for variant in audit.variants],
+            audit.group_names,
+            audit.examples.classes,
+            RATE_NAMES,
+        )
+    )
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                variants[row.variant],
+                groups[row.group],
+                metrics[row.metric],
+                classes[row.class_name],
+            ),
+        )
+    )
