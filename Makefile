@@ -42,7 +42,7 @@ lint: $(VENV)/installed-test
 	  --config-file $(CURDIR)/pyproject.toml --cache-dir ../mypy --num-workers 2 -p scotoma
 
 # All images, and an audit whose every step runs in them: gigabytes, so no part of the tests.
-# dist/sbom lists what is in each; COSIGN_KEY and REGISTRY sign them (docs/images.md).
+# dist/sbom lists what is in each; COSIGN_KEY and REGISTRY sign them (docs/operating.md).
 images: $(VENV)/installed-test
 	SBOM=$${SBOM:-dist/sbom} docker/build
 	docker/try $(BIN)/python

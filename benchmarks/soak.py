@@ -1,6 +1,6 @@
 """What stays when an audit has ended: one audit after the other in one process, and what it holds.
 
-    python benchmarks/soak.py [AUDITS] [--svg soak.svg]
+    python benchmarks/soak.py [AUDITS]
 
 Prints a line an audit: memory, descriptors, threads and children of this process, temporary files,
 and the largest process that the audits have begun. Ends with 1 where one of them grows.
@@ -90,56 +90,12 @@ def grown(rows: Sequence[dict[str, float]]) -> list[str]:
     return found + ["memory_mib"] * (last["memory_mib"] > early["memory_mib"] + GROWTH_MIB)
 
 
-def picture(rows: Sequence[dict[str, float]]) -> str:
-    """Memory, descriptors and threads after each audit, as SVG."""
-    style = (
-        "text{font:12px sans-serif;fill:#666}path{fill:none;stroke:#2a6fbb;stroke-width:2}"
-        "circle{fill:#2a6fbb}line{stroke:#999}"
-    )
-    panels = "".join(
-        _panel(rows, name, title, 20 + 220 * place)
-        for place, (name, title) in enumerate(
-            (
-                ("memory_mib", "memory, MiB"),
-                ("descriptors", "open descriptors"),
-                ("threads", "threads"),
-            )
-        )
-    )
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 680 200" role="img">'
-        f"<title>One process after each of {len(rows)} audits</title>"
-        f"<style>{style}</style>{panels}</svg>\n"
-    )
-
-
-def _panel(rows: Sequence[dict[str, float]], name: str, title: str, left: float) -> str:
-    values = [row[name] for row in rows]
-    top = max(values) * 1.15
-    points = [
-        (left + 30 + 150 * at / max(1, len(rows) - 1), 160 - 120 * value / top)
-        for at, value in enumerate(values)
-    ]
-    path = "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in points)
-    return (
-        f'<text x="{left + 30}" y="24">{title}: {values[0]:g} to {values[-1]:g}</text>'
-        f'<line x1="{left + 30}" y1="160" x2="{left + 190}" y2="160"/>'
-        f'<text x="{left + 30}" y="178">1</text>'
-        f'<text x="{left + 174}" y="178">{len(rows)}</text>'
-        f'<text x="{left + 80}" y="194">audits</text><path d="{path}"/>{dots}'
-    )
-
-
 def main() -> None:
-    """Soak, print, draw."""
+    """Soak and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("audits", type=int, nargs="?", default=12)
-    parser.add_argument("--svg", type=Path, help="where to draw what is held")
     asked = parser.parse_args()
     rows = soak(asked.audits)
-    if asked.svg:
-        asked.svg.write_text(picture(rows), encoding="utf-8")
     more = grown(rows)
     print(f"grows: {', '.join(more) or 'nothing'}")
     sys.exit(bool(more))
