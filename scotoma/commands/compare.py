@@ -16,7 +16,8 @@ class CompareOptions(Options):
 
     panels: ClassVar[dict[str, str]] = {
         "label": "Columns and groups", "out": "The verdict", "listed": "Of logs",
-        "truth": "Of boxes", "baseline": "Of one table", "techniques": "Of runs of techniques",
+        "so_far": "While an evaluation goes on", "truth": "Of boxes",
+        "baseline": "Of one table", "techniques": "Of runs of techniques",
     }  # fmt: skip
     # fmt: off
     paths: tuple[str, ...] = argument(
@@ -65,6 +66,12 @@ class CompareOptions(Options):
         (), "Regular expression of a refusal. Can be repeated. Default: usual ones.")
     allow_different_prompts: bool = option(False, "Compare even if prompts differ.")
     allow_missing: bool = option(False, "Compare even if some examples are in only one log.")
+    so_far: bool = option(
+        False, "The evaluation goes on: judge what is answered at any time, as often as you like.")
+    of: int | None = option(
+        None, "Examples of the whole evaluation; default: those of the original's logs.", ge=1)
+    watch: float | None = option(
+        None, "Read the logs again every so many seconds, until the verdict is certain.", gt=0)
     truth: str = option(
         "", "The paths are a detector's results, and this is COCO's instances JSON, or data.yaml "
         "of a dataset in YOLO's layout.")

@@ -63,6 +63,7 @@ def facts(options: CompareOptions) -> set[str]:
         "raw": options.raw,
         "listed": options.listed,
         "truth": bool(options.truth),
+        "so far": options.so_far,
         "explain": options.explain,
     }
     return {fact for fact, holds in holding.items() if holds}
@@ -154,6 +155,8 @@ GROUPS = {"group", "examples"}
 VERDICT = {"out", "gate", "rules", "margin", "as_of"}
 OF_LOGS = {"score", "task", "right_from", "filter_", "reruns", "refusal", "tracking", "positive"}
 OF_LOGS |= {"allow_different_prompts", "allow_missing", "pair_by", "across", "reference"}
+AT_THE_END = {"refusal", "tracking", "positive", "allow_missing", "pair_by", "across", "reference"}
+SO_FAR = {"so_far", "of", "watch", "gate", "margin"}
 OF_TABLE = {"positive", "score", "baseline", "paired", "advantaged", "intersections", "cluster"}
 OF_TABLE |= {"strata", "feature", "four_fifths", "level", "seed", "everything"}
 TECHNIQUES = {"techniques", "level", "protocol"}
@@ -165,6 +168,9 @@ KINDS = tuple(ComparisonKind(*row) for row in (
      COLUMNS | GROUPS | VERDICT | OF_LOGS, "steps.compared:compare_logs"),
     ("logs whose attributes are listed", {"paths", "listed"}, set(),
      COLUMNS | {"listed"}, "steps.compared:list_logs", "listed"),
+    ("logs of evaluations that go on", {"paths", "so far"}, {"a table", "audits"},
+     COLUMNS | GROUPS | SO_FAR | OF_LOGS - AT_THE_END,
+     "steps.so_far:compare_so_far", "so_far"),
     ("detections beside their ground truth", {"paths", "truth"}, set(),
      GROUPS | VERDICT | {"truth", "iou", "min_score"}, "steps.compared:compare_boxes", "truth"),
     ("one table of predictions", {"a table"}, set(),

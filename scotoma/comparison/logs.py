@@ -326,7 +326,12 @@ def _compared(
     before, after = logs
     tasks, notes = _scored(question, _tasks(question, models, logs), logs)
     parts: list[_Task] = []
-    same: list[str] = []  # whether both were asked the same
+    same = [  # whether both were asked the same
+        f"task {task} is in the log of {model.name} only, and is left out"
+        for model, own, other in zip(models, logs, reversed(logs), strict=True)
+        for task in own
+        if task not in other
+    ]
     for task in tasks:
         metric = _metric(question, before[task], after[task])
         paired = pair(

@@ -1,0 +1,216 @@
+"""How early does `scotoma compare --so-far` decide, and how often is it wrong, looking always?
+
+    python benchmarks/anytime.py --releases 300
+    python benchmarks/anytime.py --bets
+
+Draws evaluations of six groups: the original errs on 20%, and a share of the answers of a release
+flips, half of them each way. Of a harmed release one group errs 5 points more often; at the margin,
+all groups do by exactly the margin, or one does. After every example the wealth of each bet is
+worked out, and the first verdict is what counts; `so_far` is asked at that example and must agree.
+The fixed gate looks once, at 97.5%, Holm over the same tests: shown is the share of the evaluation
+at which it is right as often, and at the margin how often it is wrong. Shares have 95% intervals
+(Wilson).
+
+`--bets` compares ways to bet: the median number of examples after which one group is decided.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binomtest, norm
+
+from scotoma.config.gate_changes import MaxIncrease
+from scotoma.numbers import holm
+from scotoma.numbers.anytime import BETS, e_holm
+from scotoma.verdict.so_far import SURE, so_far
+
+Array = npt.NDArray[np.float64]
+ERROR, HARM, GROUPS = 0.20, 0.05, 6
+SHARES = np.arange(0.05, 1.001, 0.05)  # of the evaluation, at which a fixed gate may look
+
+
+def drawn(
+    rng: np.random.Generator, n: int, flips: float, rises: Sequence[float]
+) -> tuple[Array, Array, Array]:
+    """Group of each example, and the errors of both models."""
+    group = rng.integers(0, GROUPS, n)
+    before, chance = rng.random(n) < ERROR, rng.random(n)
+    lost = (flips / 2 + np.array(rises)[group]) / (1 - ERROR)
+    after = np.where(before, chance >= flips / 2 / ERROR, chance < lost)
+    return group.astype(np.float64), before.astype(np.float64), after.astype(np.float64)
+
+
+def wealth(values: Array, mean: float) -> Array:
+    """Log of the wealth of bets that the mean of values from -1 to 1 is higher, after each."""
+    returned = (values + 1) / (mean + 1)
+    paths = np.cumsum(np.log1p(BETS[:, None] * (returned - 1)), axis=1)
+    return np.logaddexp.reduce(paths, axis=0) - np.log(len(BETS))
+
+
+def first_verdict(group: Array, rise: Array, margin: float) -> tuple[str, int]:
+    """The first verdict, looking after every example, and after how many it comes."""
+    n = len(rise)
+    harm, clear = np.zeros((2, GROUPS + 1, n))
+    for row in range(GROUPS + 1):
+        inside = np.ones(n, bool) if row == GROUPS else group == row
+        seen = np.cumsum(inside)
+        for side, paths in ((1, harm), (-1, clear)):
+            own = np.concatenate([[0.0], wealth(side * rise[inside], side * margin)])
+            paths[row] = own[seen]
+    top = harm.max(axis=0) >= SURE  # an adjusted e-value is never above its own
+    failed = [t for t in np.flatnonzero(top) if e_holm(harm[:, t]).max() >= SURE][:1]
+    passed = np.flatnonzero((clear >= SURE).all(axis=0))[:1]
+    ends = [(int(t), verdict) for times, verdict in ((failed, "FAIL"), (passed, "PASS"))
+            for t in times]  # fmt: skip
+    return (min(ends)[1], min(ends)[0] + 1) if ends else ("UNSURE", n)
+
+
+def asked(group: Array, before: Array, after: Array, n: int, total: int, margin: float) -> str:
+    """What `so_far` says after n examples."""
+    own = group[:n]
+    masks = {"all": np.ones(n, bool)} | {f"g={g}": own == g for g in range(GROUPS)}
+    return so_far(
+        1 - before[:n], 1 - after[:n], {name: mask for name, mask in masks.items() if mask.any()},
+        models=("a", "b"), total=total, limits=MaxIncrease(absolute=margin),
+    ).verdict  # fmt: skip
+
+
+def fixed(group: Array, rise: Array, n: int, margin: float) -> str:
+    """The verdict of a gate that looks once, after n examples."""
+    z = []
+    for row in range(GROUPS + 1):
+        own = rise[:n] if row == GROUPS else rise[:n][group[:n] == row]
+        unseen = 4 / (len(own) + 4) ** 2  # the allowance for flips that were not seen
+        z.append((own.mean() - margin) / np.sqrt(own.var(ddof=1) / len(own) + unseen))
+    if holm(norm.sf(z)).min() <= 0.025:
+        return "FAIL"
+    return "PASS" if norm.cdf(z).max() <= 0.025 else "UNSURE"
+
+
+def share(count: int, n: int) -> str:
+    """A share with its 95% interval."""
+    low, high = binomtest(count, n).proportion_ci(method="wilson")
+    return f"{count / n:.1%} [{low:.1%}, {high:.1%}]"
+
+
+def releases(rng: np.random.Generator, times: int, n: int, flips: float, margin: float) -> None:
+    """Print how each kind of release ends, and when."""
+    one = [0.0] * (GROUPS - 1)
+    kinds = {
+        "lossless": ([0.0] * GROUPS, "PASS"),
+        "one group 5 points": ([HARM, *one], "FAIL"),
+        "one group at the margin": ([margin, *one], "PASS"),
+        "all groups at the margin": ([margin] * GROUPS, "FAIL"),
+    }
+    print(f"{times} releases of {n:,} examples, {flips:.0%} flip, margin {100 * margin:g} points")
+    print(
+        f"{'release':26}{'verdict':9}{'by the end':>22}{'median share used':>27}{'fixed gate':>12}"
+    )
+    for kind, (rises, verdict) in kinds.items():
+        ends, used, alike = [], [], 0
+        looks = np.zeros(len(SHARES))
+        for _ in range(times):
+            group, before, after = drawn(rng, n, flips, rises)
+            end, at = first_verdict(group, after - before, margin)
+            alike += asked(group, before, after, at, n, margin) == end
+            ends.append(end)
+            used.append(at / n if end == verdict else 1.0)
+            looks += [fixed(group, after - before, int(f * n), margin) == verdict for f in SHARES]
+        right = ends.count(verdict)
+        quarter, median, last = np.quantile(used, (0.25, 0.5, 0.75))
+        enough = np.flatnonzero(looks >= right)
+        same = f"{SHARES[enough[0]]:.0%}" if len(enough) else "more"
+        times_used = f"{median:.0%} ({quarter:.0%} to {last:.0%})"
+        if "margin" in kind:
+            times_used, same = "", f"{looks[-1] / times:.1%}"
+        print(f"{kind:26}{verdict:9}{share(right, times):>22}{times_used:>27}{same:>8}")
+        assert alike == times, f"so_far says otherwise in {times - alike} releases"
+
+
+def sampling_margin(rng: np.random.Generator, times: int) -> None:
+    """False PASSes where sampling allows no margin as fine as the rule's, looking every 100."""
+    n, wrong = 2_400, 0
+    margin = 2 * np.sqrt(ERROR * (1 - ERROR) / (n / GROUPS))
+    for _ in range(times):
+        group, before, after = drawn(rng, n, 0.04, [margin] + [0.0] * (GROUPS - 1))
+        looks = range(100, n + 1, 100)
+        wrong += any(asked(group, before, after, t, n, 0.01) == "PASS" for t in looks)
+    print(
+        f"one group at the sampling margin of {100 * margin:.1f} points: {share(wrong, times)} PASS"
+    )
+
+
+def running(values: Array, start: Array) -> Array:
+    """What was known before each value."""
+    return np.concatenate([start, values[:-1]])
+
+
+def plugged(values: Array, mean: float, cap: float, *, agrapa: bool) -> Array:
+    """Wealth of predictable plug-in bets (Waudby-Smith and Ramdas 2024, aGRAPA or sections 3.1)."""
+    x, m, t = (values + 1) / 2, (mean + 1) / 2, np.arange(1, len(values) + 1)
+    mu = ((m if agrapa else 0.5) + np.cumsum(x)) / (t + 1)
+    var = running((0.25 + np.cumsum((x - mu) ** 2)) / (t + 1), np.array([0.25]))
+    ahead = running(mu, np.array([m])) - m
+    bet = ahead / (var + ahead**2) if agrapa else np.sqrt(2 * SURE / (var * t * np.log(t + 1)))
+    return np.cumsum(np.log1p(np.clip(bet, 0, cap / m) * (x - m)))
+
+
+def normal(values: Array, mean: float) -> Array:
+    """Robbins' normal mixture for values from -1 to 1, tuned to 1,000 examples."""
+    total, t = np.cumsum(values - mean), np.arange(1, len(values) + 1)
+    own = total**2 / (2 * (t + 200)) * (total > 0)
+    return np.asarray(0.5 * np.log(200 / (200 + t)) + own)
+
+
+def bets(rng: np.random.Generator, times: int) -> None:
+    """Print how soon each way to bet decides."""
+    ways: dict[str, Callable[[Array, float], Array]] = {
+        "mixture of bets (used)": wealth,
+        "plug-in, aGRAPA": lambda x, m: plugged(x, m, 0.75, agrapa=True),
+        "plug-in, empirical Bernstein": lambda x, m: plugged(x, m, 0.5, agrapa=False),
+        "normal mixture": normal,
+    }
+    cases = {
+        "lossless, 4% flip, 2 points": (0.02, 0.02, -1, 0.02),
+        "lossless, 1% flip, half a point": (0.005, 0.005, -1, 0.005),
+        "5 points, margin 2": (0.07, 0.02, 1, 0.02),
+    }
+    n = 8_000
+    print(f"{'':34}" + "".join(f"{way:>30}" for way in ways))
+    for case, (lost, won, side, margin) in cases.items():
+        ends: dict[str, list[int]] = {way: [] for way in ways}
+        for _ in range(times):
+            chance = rng.random(n)
+            x = (chance < lost).astype(np.float64) - ((chance >= lost) & (chance < lost + won))
+            for way, path in ways.items():
+                hit = np.flatnonzero(path(side * x, side * margin) >= SURE)
+                ends[way].append(int(hit[0]) + 1 if len(hit) else n + 1)
+        medians = [np.median(own) for own in ends.values()]
+        cells = [f"{own:,.0f}" if own <= n else f"above {n:,}" for own in medians]
+        print(f"{case:34}" + "".join(f"{cell:>30}" for cell in cells))
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--releases", type=int, default=400)
+    parser.add_argument("--examples", type=int, default=12_000)
+    parser.add_argument("--flips", type=float, default=0.02)
+    parser.add_argument("--margin", type=float, default=0.02)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bets", action="store_true")
+    chosen = parser.parse_args()
+    rng = np.random.default_rng(chosen.seed)
+    if chosen.bets:
+        bets(rng, chosen.releases)
+        return
+    releases(rng, chosen.releases, chosen.examples, chosen.flips, chosen.margin)
+    sampling_margin(rng, chosen.releases)
+
+
+if __name__ == "__main__":
+    main()
