@@ -42,6 +42,9 @@ class CompareOptions(Options):
         "", "Path of the language, prompt or accent, or `task`: the loss of each is compared with "
         "that of --reference on the same questions.")
     reference: str = option("", "Value of --across to compare with. Default: the most frequent.")
+    costs: str = option(
+        "", "Table of several candidates: the column model, and numbers such as size and latency, "
+        "which count in their frontier.")
     examples: str = option(
         "", "CSV or Parquet of labels and groups of the examples, joined by id or hash.")
     score: str = option(

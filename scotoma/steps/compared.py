@@ -24,6 +24,7 @@ from scotoma.commands.compare import CompareOptions
 from scotoma.comparison.answers import admitted, are_outcomes
 from scotoma.comparison.averages_section import compared_averages
 from scotoma.comparison.boxes import BoxComparison
+from scotoma.comparison.candidates import candidates, candidates_section, read_costs
 from scotoma.comparison.decisions import decision_table, measure_decisions
 from scotoma.comparison.detectors import BoxQuestion, ComparedBoxes, compared_boxes
 from scotoma.comparison.logs import (
@@ -50,7 +51,7 @@ from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
 from scotoma.detection.table import FOUND, MEASURED, MISSED
-from scotoma.document import Section
+from scotoma.document import Document, Section
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers.inputs import Codes
@@ -437,6 +438,10 @@ def compare_logs(options: CompareOptions) -> Answer:
     if options.tracking and not judged:
         raise ConfigError("--tracking logs the audit that --out leaves; name its folder with --out")
     models, judging = models_of(question.paths, reruns=question.reruns), _judging(options)
+    names = [model.name for model in models[1:]]
+    if options.costs and len(names) < 2:
+        raise ConfigError("--costs is for several candidates, got one; leave it out")
+    costs = read_costs(options.costs, names) if options.costs else {}
     positive, verdict = "", None
     try:
         with compared(question, models) as logs:
@@ -482,7 +487,18 @@ def compare_logs(options: CompareOptions) -> Answer:
     ]  # fmt: skip
     told = tuple(dict.fromkeys(note for log in logs for note in log.admission))
     admission = verdict[1] if verdict else told
-    return _answer(options, found, sections, verdict, admission, more=more, told=told)
+    answer = _answer(options, found, sections, verdict, admission, more=more, told=told)
+    if len(found) < 2:
+        return answer
+    words = {one.name: one.verdict for one in verdict[0].variants} if verdict else {}
+    listed, document = candidates(found, words, costs), answer.document
+    assert isinstance(document, Document)
+    *parts, last = document.sections
+    section = candidates_section(listed, binary=found[0].binary)
+    document = replace(document, sections=[*parts, section, last])
+    return replace(answer, document=document, content={
+        **answer.content, "candidates": jsonable(listed),
+    })  # fmt: skip
 
 
 def compare_boxes(options: CompareOptions) -> Answer:

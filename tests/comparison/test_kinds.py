@@ -64,7 +64,7 @@ def test_tables_of_several_models_keep_their_names_in_csv(tables: tuple[Path, Pa
     code, out, _ = scotoma("compare", fp32, int8, third, "--group", "sex", "--csv")
     assert code == 0
     assert [line for line in out.splitlines() if line.startswith("# ")] == [
-        "# int8: groups", "# int4: groups",
+        "# int8: groups", "# int4: groups", "# candidates",
     ]  # fmt: skip
 
 
