@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from scotoma.audit import Audit, read_audit
 from scotoma.config.gate import default_rules
+from scotoma.document.text import document_text
 from scotoma.report.summary import summary
 from scotoma.verdict.gate import judge
 
@@ -60,7 +61,8 @@ def main(run: Path) -> None:
 def terminal(audit: Audit) -> str:
     """Return what the terminal shows at the end of the audit."""
     rules = default_rules(positive=audit.examples.positive is not None)
-    return "$ scotoma audit\n\n" + summary(audit, judge(audit, rules, datetime.date(2000, 1, 1)))
+    judged = judge(audit, rules, datetime.date(2000, 1, 1))
+    return f"$ scotoma audit\n\n{document_text(summary(audit, judged))}\n"
 
 
 def coloured(text: str) -> str:

@@ -146,21 +146,27 @@ NUMERIC = frozenset({"count", "p", "bytes", "duration", "printed", *LOOKS})
 DURATIONS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
-def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
+def show(
+    cell: Cell, unit: Unit = "text", known: Sequence[str] = (), *, brief: bool = False
+) -> Shown:
     """Write a cell, or the reason why there is no number.
 
     Args:
         cell: Text, a number or an estimate; fractions for `rate` and `points`.
         unit: What it is.
         known: How reasons and notes begin that stand elsewhere, so not beside this cell.
+        brief: For a narrow table: one decimal, and beside a number without a sign the longer half
+            of its interval.
 
     >>> str(show(Interval(0.0166, 0.004, 0.068), "rate")), str(show(Interval(0.0413), "points"))
     ('1.66% [0.40, 6.80]', '+4.13 (no interval)')
     >>> show(0.0391, "p").value, show(1798, "count").value, show(None).value
     ('0.039', '1,798', '')
+    >>> str(show(Interval(0.92, 0.905, 0.931, 40), "rate", brief=True))
+    '92.0% ±1.5'
     """
     if isinstance(cell, Noted):
-        shown = show(cell.cell, unit, known)
+        shown = show(cell.cell, unit, known, brief=brief)
         return replace(shown, notes=(*shown.notes, *filter(None, [cell.beside])))
     if isinstance(cell, Linked):
         return Shown(cell.text, links=cell.links)
@@ -171,7 +177,9 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
             if cell.reason.startswith(tuple(known)):
                 return Shown(NO_NUMBER)
             return Shown("", reason=cell.reason or "undefined (no reason was recorded)")
-        return _ranged(cell, unit, known) if unit in LOOKS else show(cell.value, unit)
+        if unit not in LOOKS:
+            return show(cell.value, unit)
+        return _ranged(cell, unit, known, brief=brief)
     if unit == "p":
         return Shown(_p_value(cell))
     if math.isnan(cell):
@@ -183,7 +191,7 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
     if unit == "printed":
         return Shown(f"{cell:,}".replace("-", MINUS))
     if unit in LOOKS:
-        return replace(_ranged(Interval(float(cell)), unit, ()), reason="")
+        return replace(_ranged(Interval(float(cell)), unit, (), brief=brief), reason="")
     return Shown(_count(cell))
 
 
@@ -201,8 +209,10 @@ def in_words(number: Ranged, unit: Unit) -> str:
     return replace(shown, value=shown.value + " points" * (unit == "points")).number
 
 
-def _ranged(number: Ranged, unit: Unit, known: Sequence[str]) -> Shown:
+def _ranged(number: Ranged, unit: Unit, known: Sequence[str], *, brief: bool = False) -> Shown:
     look = LOOKS[unit]
+    if brief and look.decimals is not None:
+        look = look._replace(decimals=1)
     ends = tuple(None if end is None else look.factor * end for end in _three(number))
     value, low, high = ends
     elsewhere = tuple(known)
@@ -215,6 +225,9 @@ def _ranged(number: Ranged, unit: Unit, known: Sequence[str]) -> Shown:
     low_text, high_text = (
         "" if end is None else _text(end, digits, look.sign) for end in (low, high)
     )
+    if brief and not look.sign and low is not None and high is not None:
+        half = _text(max(value - low, high - value), digits, "")
+        return Shown(f"{shown} ±{half}", reason=reason, notes=notes)
     return Shown(shown, low_text if high_text else "", high_text, reason, notes)
 
 

@@ -29,12 +29,14 @@ class Column:
 
     Attributes:
         drawn: Whether a page draws the interval beside the number, on one axis for the column.
+        brief: Whether its numbers are short, see `show`.
     """
 
     key: str
     title: str
     unit: Unit = "text"
     drawn: bool = False
+    brief: bool = False
 
     @property
     def numeric(self) -> bool:
@@ -79,7 +81,8 @@ class Table:
     def cells(self) -> list[list[Shown]]:
         """Every cell as text, row by row."""
         return [
-            [show(row.get(c.key), c.unit, self.known) for c in self.columns] for row in self.rows
+            [show(row.get(c.key), c.unit, self.known, brief=c.brief) for c in self.columns]
+            for row in self.rows
         ]
 
     def records(self) -> list[dict[str, Any]]:

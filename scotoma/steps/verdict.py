@@ -10,6 +10,7 @@ from pathlib import Path
 from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
 from scotoma.audit.rows import NUMBERS
 from scotoma.config.gate import GateRules
+from scotoma.document import Document
 from scotoma.errors import DataError
 from scotoma.inference.members import manifests
 from scotoma.printable import printable
@@ -81,7 +82,7 @@ class Judged:
 
     gate: GateFile
     content: str
-    summary: str
+    summary: Document
     markdown: str
     place: str
     notes: tuple[str, ...]

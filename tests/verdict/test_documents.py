@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from scotoma.audit import GateFile
 from scotoma.config.gate import parse_rules
+from scotoma.document.text import document_text
 from scotoma.printable import code_span, printable
 from scotoma.report.summary import summary
 from scotoma.verdict.documents import junit, markdown
@@ -239,7 +240,7 @@ def test_what_was_too_small_to_judge_is_named_once_with_its_size(whole_audit: An
     gate = judged(audit)
     page = markdown(gate)
     assert page.count("Too small to judge: FPR women (4 examples)") == 1
-    assert summary(whole(audit), gate).count("Too small to judge") == 1
+    assert document_text(summary(whole(audit), gate)).count("Too small to judge") == 1
     outcomes = [outcome for rows in cases(gate).values() for _, outcome in rows]
     assert outcomes.count("skipped") == sum(
         f.verdict in ("NOT JUDGED", "UNSURE") for v in gate.variants for f in v.tests
@@ -254,13 +255,13 @@ def test_what_was_too_small_to_judge_is_named_once_with_its_size(whole_audit: An
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_cannot_steer_the_terminal(mixed: dict[str, Any], name: str) -> None:
     audit = named(mixed, name)
-    text = summary(whole(audit), judged(audit))
+    text = document_text(summary(whole(audit), judged(audit)))
     assert not [c for c in text if unicodedata.category(c)[0] == "C" and c != "\n"]
     assert [line[:7] for line in text.split("\n") if line[:7] in ("FAIL   ", "PASS   ")]
 
 
 def test_the_summary_leads_with_the_verdict_in_80_columns(mixed: dict[str, Any]) -> None:
-    lines = summary(whole(mixed), judged(mixed)).split("\n")
+    lines = document_text(summary(whole(mixed), judged(mixed))).split("\n")
     assert [line for line in lines if len(line) > 80] == []
     assert lines[2].split()[:2] == ["gate", "variant"]
     assert [line.split()[:2] for line in lines[3:7]] == [
