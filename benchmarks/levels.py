@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from scotoma.audit import Audit
+from scotoma.audit import Audit, base
 from scotoma.audit.document import AuditedVariant, GroupSize, TestData
-from scotoma.audit.groups import MemberMetric, ModelMetric, Outcomes
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.config.gate import GateRules, parse_rules
@@ -125,15 +124,12 @@ def question_of(
     hits = predicted.astype(bool)
     mean = all_metrics(d=women, p=hits, only=["DI"])["DI"]
     values, se = member_metrics(d=women, p=hits, only=["DI"])["DI"]
-    row = facets | {"metric": "DI"}
+    address = {"variant": "int8", "metric": "DI", "facts": facets}
     numbers = dict.fromkeys(("dense", "compressed", "change"), mean)  # dense is int8 here
-    outcomes = Outcomes.model_construct(
-        questions=(),
-        data=(),
-        variants={"int8": (ModelMetric.model_validate(jsonable(row | numbers)),)},
-        members={
-            "int8": (MemberMetric.model_validate(jsonable(row | {"values": values, "se": se})),)
-        },
+    models = {"models": values, "models_se": se}
+    rows = tuple(
+        base.Row.model_validate(jsonable(row | (models if row["what"] == "compressed" else {})))
+        for row in base.rows_at(address, numbers)
     )
     sizes = [
         GroupSize(key=key, name=name, n=n, train=0)
@@ -145,7 +141,7 @@ def question_of(
     ]
     examples = TestData.model_construct(clusters=len(women), unlabelled="")
     audit = Audit.model_construct(
-        clarify=outcomes, groups=tuple(sizes), rows={}, examples=examples,
+        groups=tuple(sizes), rows={"clarify": rows}, examples=examples,
         variants=tuple(AuditedVariant.model_construct(name=name) for name in ("dense", "int8")),
     )  # fmt: skip
     (question,) = questions(AuditRows(audit, "int8"), rules)

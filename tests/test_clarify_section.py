@@ -12,8 +12,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from scotoma.bias.clarify import METRICS
+from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import AuditedExamples
-from scotoma.steps.measures.clarify import ClarifyMetrics, facet_pairs, metric_guide
+from scotoma.steps.measures.clarify import ClarifyMetrics, facet_pairs
 
 N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")
@@ -48,32 +49,44 @@ def populations(examples: AuditedExamples) -> tuple[Any, Any]:
 def rows_of(
     examples: AuditedExamples, populations: tuple[Any, Any], positive: int | None = 1
 ) -> Any:
-    outcomes = ClarifyMetrics(examples, positive, seed=0)
     dense, compressed = populations
-    rows = outcomes.models(outcomes.metrics(dense), dense, compressed, paired=True)
-    return {(row["disadvantaged"], row["metric"]): row for row in rows}
+    outcomes = ClarifyMetrics(examples, dense, positive, seed=0)
+    return by_facet(outcomes.of_compressed(compressed, paired=True), "disadvantaged")
+
+
+def by_facet(rows: Any, *facts: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The numbers of every facet and metric, by what they are, and who is facet a."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        if row["metric"] != "selected":
+            at = tuple(row["facts"][fact] for fact in facts)
+            own = found.setdefault((*at, row["metric"]), {"advantaged": row["facts"]["advantaged"]})
+            own[row["what"]] = row["number"]
+    return found
+
+
+def of_data(examples: AuditedExamples, positive: int | None = 1, **known: Any) -> Any:
+    metrics = ClarifyMetrics(examples, np.zeros((N, 1), np.uint8), positive, seed=0, **known)
+    return by_facet(metrics.of_data(), "split", "disadvantaged")
 
 
 def test_the_questions_hold_every_metric_once() -> None:
-    names = [metric["name"] for question in metric_guide() for metric in question["metrics"]]
+    names = [name for concern in GUIDE for name in (concern.start, *concern.also)]
     assert sorted(names) == sorted(METRICS)
-    assert all(q["start"] == q["metrics"][0]["name"] and q["why"] for q in metric_guide())
+    assert all(concern.why for concern in GUIDE)
 
 
 def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
     examples: AuditedExamples, populations: tuple[Any, Any]
 ) -> None:
-    data = ClarifyMetrics(examples, 1, seed=0, training=examples).data()
+    data = of_data(examples, training=examples)
     rows = rows_of(examples, populations)
     facets = ["sex=male", "age=adult", "age=child", "age=old"]
-    by_split = [
-        [(row["disadvantaged"], row["metric"]) for row in data if row["split"] == split]
-        for split in ("training", "test")
-    ]
+    by_split = [[at[1:] for at in data if at[0] == split] for split in ("training", "test")]
     assert by_split[0] == by_split[1]
     found = by_split[0] + list(rows)
     assert sorted(found) == sorted((facet, name) for facet in facets for name in METRICS)
-    numbers = [row["value"] for row in data]
+    numbers = [row["labels"] for row in data.values()]
     numbers += [row[part] for row in rows.values() for part in ("dense", "compressed", "change")]
     for one in numbers:
         assert one.reason or one.low <= one.value <= one.high
@@ -126,8 +139,8 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
     assert not rows["sex=m", "AD"]["change"].reason
     many = rows_of(alone, populations, positive=None)
     assert many["sex=m", "AD"]["change"].reason == "not computed (needs label.positive)"
-    measured = ClarifyMetrics(alone, None, seed=0, training=alone).data()
-    data = {row["metric"]: row["value"] for row in measured}
+    measured = of_data(alone, None, training=alone)
+    data = {at[-1]: row["labels"] for at, row in measured.items()}
     assert data["DPL"].reason == "not computed (needs label.positive)"
     assert data["TVD"].value >= 0
     assert not data["TVD"].reason
@@ -140,16 +153,17 @@ def test_the_fliptest_compares_by_the_columns_that_the_configuration_names(
     x = np.random.default_rng(7).normal(size=(N, 2)) * [1, 1000]
     columns = pl.DataFrame({"age": x[:, 0], "income": x[:, 1]}).to_struct("features")
     measured = replace(examples, table=examples.table.with_columns(columns))
-    outcomes = ClarifyMetrics(measured, 1, seed=0, features=["age", "income"])
+    dense = populations[0]
+    outcomes = ClarifyMetrics(measured, dense, 1, seed=0, features=["age", "income"])
     d = (examples.table["sex"] == "male").to_numpy()
     scaled = StandardScaler().fit_transform(x)
     likes = NearestNeighbors(n_neighbors=5).fit(scaled[~d]).kneighbors(scaled[d])[1]
     p = populations[0] == 1
     voted = p[~d][likes].sum(axis=1) >= 3
     expected = (voted.astype(int) - p[d]).mean()
-    (facet,) = (one for one in outcomes.metrics(populations[0])[:1])
-    assert facet["FT"].value == pytest.approx(expected)
-    assert facet["FT"].low < expected < facet["FT"].high
+    flips = by_facet(outcomes.of_compressed(dense, paired=True), "attribute")["sex", "FT"]["dense"]
+    assert flips.value == pytest.approx(expected)
+    assert flips.low < expected < flips.high
 
 
 def test_an_attribute_of_one_value_has_no_facets() -> None:
@@ -162,10 +176,8 @@ def test_labels_are_those_of_the_training_examples_beside_those_of_the_test_exam
     """Hand counts of the facets that the test examples name; values of neither are left out."""
     sex = np.array(["male", "female", "x"])[np.arange(N) % 3]
     training = table(sex=sex, age=["old"] * N)
-    rows = ClarifyMetrics(
-        examples, 1, seed=0, advantaged={"sex": "female"}, training=training
-    ).data()
-    found = {(r["split"], r["disadvantaged"], r["metric"]): r["value"] for r in rows}
+    rows = of_data(examples, advantaged={"sex": "female"}, training=training)
+    found = {at: row["labels"] for at, row in rows.items()}
     labels = training.labels.astype(float)
     by = {name: labels[sex == name].mean() for name in ("male", "female")}
     trained = found["training", "sex=male", "DPL"]
@@ -178,8 +190,8 @@ def test_without_training_examples_the_reason_stands_in_their_rows(
     examples: AuditedExamples,
 ) -> None:
     nobody = examples.keep(np.zeros(N, bool))
-    rows = ClarifyMetrics(examples, 1, seed=0, training=nobody).data()
-    training = [row["value"] for row in rows if row["split"] == "training"]
+    rows = of_data(examples, training=nobody)
+    training = [row["labels"] for at, row in rows.items() if at[0] == "training"]
     assert {one.reason for one in training} == {
         "the audit has no training examples; source.training names a table of them"
     }

@@ -133,8 +133,9 @@ def test_metrics_of_the_labels_are_of_the_training_table(tmp_path: Path) -> None
     audited(tmp_path)
     audit = read_json(tmp_path / "run" / "audit.json")
     assert (audit["examples"]["train"], audit["examples"]["test"]) == (60, 3000)
-    found = {(r["split"], r["metric"]): r["value"] for r in audit["clarify"]["data"]}
-    assert {row["disadvantaged"] for row in audit["clarify"]["data"]} == {"sex=f"}
+    data = [at for at in addresses(audit, "clarify") if "labels" in at]
+    found = {(at["split"], at["metric"]): at["labels"]["number"] for at in data}
+    assert {at["disadvantaged"] for at in data} == {"sex=f"}
     assert (found["training", "TVD"]["value"], found["training", "TVD"]["n"]) == (0.5, 60)
     kl = 0.75 * np.log(0.75 / 0.25) + 0.25 * np.log(0.25 / 0.75)
     assert found["training", "KL"]["value"] == pytest.approx(kl)

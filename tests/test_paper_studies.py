@@ -27,6 +27,7 @@ from scotoma.runs.techniques import costs_of
 from scotoma.steps.measures.clarify import ClarifyMetrics
 from scotoma.steps.measures.harms import FairnessOfRuns
 from scotoma.steps.table import STEPS, skipped_steps
+from tests.audits import whole
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, said, write
 from tests.slices.searching import find_slices
@@ -76,14 +77,12 @@ def adult() -> tuple[AuditedExamples, np.ndarray]:
 
 def test_the_worked_example_in_the_tables_has_the_printed_values() -> None:
     examples, predicted = adult()
-    metrics = ClarifyMetrics(examples, 1, seed=0, training=examples)
-    rows = metrics.models(metrics.metrics(predicted), predicted, predicted, paired=True)
-    outcomes = {"questions": [], "data": metrics.data(), "variants": {"int8": rows}}
-    finished: Any = SimpleNamespace(
-        audit=SimpleNamespace(
-            clarify=Audit.model_fields["clarify"].annotation.model_validate(jsonable(outcomes))
-        )
-    )
+    metrics = ClarifyMetrics(examples, predicted, 1, seed=0, training=examples)
+    compressed = metrics.of_compressed(predicted, paired=True)
+    rows = [*metrics.of_data(), *({"variant": "int8"} | row for row in compressed)]
+    audit = whole({"variants": [{"name": "dense"}, {"name": "int8"}],
+                   "rows": {"clarify": jsonable(rows)}})  # fmt: skip
+    finished: Any = SimpleNamespace(audit=audit)
     own: dict[str, float] = {}
     for table in clarify.tables(finished):
         if not missing(table):

@@ -9,6 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scotoma.audit import Quantity
+from scotoma.bias.four_fifths import standing
+from tests.audits import addresses
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -46,22 +49,26 @@ def test_the_page_of_binary_decisions_has_the_four_fifths_rule(kind: str, tmp_pa
     with steps_in_this_process(tmp_path):
         code, _, err = scotoma("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
     assert code == 0, err
-    selection = json.loads((tmp_path / "run" / "audit.json").read_text())["clarify"]["selection"]
+    audit = json.loads((tmp_path / "run" / "audit.json").read_text())
+    selection = addresses(audit, "clarify", metric="selected")
     page = (tmp_path / "run" / "report.html").read_text()
     if kind != "binary":
-        assert selection == {}
+        assert selection == []
         assert "The four-fifths rule" not in page
         return
     known = np.arange(N) >= 40
     for variant, said in (("dense", DENSE), ("int8", INT8)):
-        rows = {row["group"]: row for row in selection[variant]}
+        rows = {at["group"]: at for at in selection if at["variant"] == variant}
         assert set(rows) == {"sex=f", "sex=m"}  # unknown values are in no ratio
         shares = {sex: (said == "yes")[known & (sex == SEX)].mean() for sex in ("f", "m")}
         for sex, share in shares.items():
             row = rows[f"sex={sex}"]
-            assert row["rate"]["value"] == pytest.approx(share)
-            assert row["n"] == row["rate"]["n"] == (known & (sex == SEX)).sum()
-            assert row["ratio"]["value"] == pytest.approx(share / max(shares.values()))
-    assert [row["standing"] for row in selection["int8"]] == ["below", "highest"]
+            number = row["rate"]["number"]
+            assert number["value"] == pytest.approx(share)
+            count = (known & (sex == SEX)).sum()
+            assert row["examples"]["number"]["value"] == number["n"] == count
+            assert row["ratio"]["number"]["value"] == pytest.approx(share / max(shares.values()))
+    ratios = [at["ratio"]["number"] for at in selection if at["variant"] == "int8"]
+    assert [standing(Quantity.model_validate(own))[0] for own in ratios] == ["below", "highest"]
     assert "The four-fifths rule: who is selected" in page
     assert "below 4/5" in page

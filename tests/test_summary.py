@@ -232,7 +232,8 @@ def test_an_audit_compares_with_the_advantaged_group_of_its_configuration(
             "style": ("style=styled", "style=plain"),  # without it plain, the first of the two
             "exposure": ("exposure=majority", "exposure=minority"),
         }
-    facets = {row["attribute"]: row["advantaged"] for row in audit["clarify"]["data"]}
+    rows = (row["facts"] for row in audit["rows"]["clarify"] if row["what"] == "labels")
+    facets = {facts["attribute"]: facts["advantaged"] for facts in rows}
     assert facets["style"] == "style=styled"
 
 

@@ -20,7 +20,7 @@ from scotoma.audit.base import (
     by_address,
 )
 from scotoma.audit.divergence import Divergence, SliceSearch
-from scotoma.audit.groups import ClassRates, Outcomes, ScoreReport
+from scotoma.audit.groups import ClassRates, ScoreReport
 from scotoma.audit.robustness import RobustnessReport
 
 VERSION = 3
@@ -268,7 +268,6 @@ class Audit(Part):
     divergence: dict[str, Divergence] = Field(
         description="Which examples change, by compressed variant."
     )
-    clarify: Outcomes = Field(description="Clarify's metrics.")
     rows: dict[str, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Numbers by the question that they answer. "
@@ -283,6 +282,14 @@ class Audit(Part):
         "advantaged one where the configuration names it (`rise_a`, `rise_b`, and `gap`, with the "
         "covariance of the two groups in its interval); `p_adjusted` by Holm over all gaps of the "
         "audit. "
+        "`clarify`: [the 21 metrics](measuring.md#the-21-metrics-of-clarify) of `labels`, of the "
+        "training examples and of the test examples (`split`), and of predictions (`dense`, "
+        "`compressed`, `change`). Facet a is the advantaged, d the disadvantaged. If the "
+        "configuration names the advantaged value, d is all others; if not, of two values the one "
+        "that is rarer among the training examples (without any, the test examples), and of more "
+        "each in turn, against the rest. Strata are the values of all other attributes together. "
+        "Metric `selected` holds the four-fifths rule: the `rate` at which a group gets the "
+        "favourable class, and its `ratio` to that of the group selected most. "
         "`fairness`: how far models of other seeds lie apart in the seven metrics of the "
         "fixed-seed study, and whether compression moves that. "
         "`labels`: whole examples that change in any of several labels, and average precision. "
@@ -354,7 +361,6 @@ class Audit(Part):
             ("slices", self.slices),
             ("parity", {name: row for name, row in self.parity.items() if name != DENSE}),
             ("one_model.variants", self.one_model.variants),
-            ("clarify.variants", self.clarify.variants),
             ("scores.examples", self.scores.examples if self.scores else {}),
         ):
             if unknown := sorted(set(rows) - set(compressed)):
@@ -429,7 +435,6 @@ class DivergenceSection(Part):
 class BiasSection(Part):
     """Which classes and groups are harmed, by compressed variant."""
 
-    clarify: Outcomes = Field(description="Clarify's metrics.")
     rows: dict[str, tuple[Row, ...]] = Field(description="Numbers by question.")
     accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")
     one_model: FewModels = Field(description="How often a few models contradict all of them.")

@@ -18,11 +18,11 @@ QUESTIONS = (
 )  # fmt: skip
 # Section of audit.json that is no list of rows yet: the question that it answers.
 SECTIONS = {
-    "accuracy": "accuracy", "divergence": "divergence", "clarify": "clarify",
+    "accuracy": "accuracy", "divergence": "divergence",
 }  # fmt: skip
 # What tells the rows of a section apart beside variant, metric, group and class.
 CONDITIONS = (
-    "attribute", "disadvantaged", "advantaged", "split", "subset",
+    "attribute", "subset",
 )  # fmt: skip
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
 VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)
@@ -75,8 +75,8 @@ def estimate_rows(audit: Audit, question: str, variant: str | None = None) -> It
         question: One of `QUESTIONS`.
         variant: Leave out what stands below the name of another variant; None to leave out nothing.
     """
-    for row in audit.rows.get(question, ()):
-        if variant in (None, row.variant):
+    for row in audit.numbers(question):
+        if variant is None or row.variant in (None, variant):
             yield row
     variants = {one.name: variant in (None, one.name) for one in audit.variants}
     for section, own in SECTIONS.items():

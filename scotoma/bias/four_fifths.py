@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.audit.base import Quantity
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.subgroup import selection_rates
 from scotoma.errors import DataError
-from scotoma.numbers import Estimate
+from scotoma.numbers import Estimate, undefined
 from scotoma.numbers.inputs import booleans
 
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the examples; smaller groups are counted and not judged
 
+HIGHEST = "selected most"
+TOO_SMALL = f"under {100 * LEAST_SHARE:g}% of the examples: not judged"
+NOBODY = "a model selects nobody"
 STANDINGS = {  # how a group stands, and whether that is certain, in words
-    ("highest", False): "selected most",
+    ("highest", False): HIGHEST,
     ("below", True): "below 4/5",
     ("below", False): "below 4/5, may be chance",
     ("kept", True): "",
     ("kept", False): "4/5 within chance",
-    ("too small", False): f"under {100 * LEAST_SHARE:g}% of the examples: not judged",
-    ("no selection", False): "a model selects nobody",
+    ("too small", False): TOO_SMALL,
+    ("no selection", False): NOBODY,
 }
 
 Standing = Literal["highest", "kept", "below", "too small", "no selection"]
@@ -42,12 +47,9 @@ class ImpactRatio:
         share: Of the examples of known group, a fraction.
         selected: Its examples that are selected, mean over the models.
         rate: Selection rate with its interval.
-        ratio: Rate over that of the group selected most, mean over the models; None for groups that
-            are too small and where nobody is selected. The interval does not know that the other
-            group was chosen for its high rate.
-        standing: `highest` for the group selected most; `kept` or `below` by the ratio; `too small`
-            for under 2% of the examples; `no selection` where no group has one.
-        certain: Whether the whole interval of the ratio lies on that side of four fifths.
+        ratio: Rate over that of the group selected most, mean over the models; undefined for groups
+            that are too small and where nobody is selected. The interval does not know that the
+            other group was chosen for its high rate.
     """
 
     group: str
@@ -55,9 +57,35 @@ class ImpactRatio:
     share: float
     selected: float
     rate: Estimate
-    ratio: Estimate | None
-    standing: Standing
-    certain: bool = False
+    ratio: Estimate
+
+    @property
+    def numbers(self) -> dict[str, Estimate]:
+        """All of it by what it is, as an audit's rows have it."""
+        alone = undefined("", n=self.n, members=self.rate.members, level=self.rate.level)
+        counts = {"examples": self.n, "share": self.share, "selected": self.selected}
+        known = {name: replace(alone, value=value) for name, value in counts.items()}
+        return known | {"rate": self.rate, "ratio": self.ratio}
+
+
+def standing(ratio: Estimate | Quantity) -> tuple[Standing, bool]:
+    """How a group stands by its ratio, and whether the whole interval says so.
+
+    `highest` is the group selected most, `kept` or `below` are sides of four fifths; groups under
+    2% of the examples are `too small`, and where no group has a ratio there is `no selection`.
+
+    >>> standing(Estimate(0.7, 0.6, 0.9, 50, 1, 9.0, 9.0, 0.95, scale="ratio"))
+    ('below', False)
+    """
+    own, low, high = map(_side, (ratio.value, ratio.low, ratio.high))
+    if own is None:
+        return ("too small" if ratio.reason == TOO_SMALL else "no selection"), False
+    return ("highest", False) if ratio.note == HIGHEST else (own, low == high == own)
+
+
+def shown_ratio(ratio: Estimate | Quantity) -> Estimate | Quantity | int | None:
+    """What a table shows of a ratio: 1 of the group selected most, nothing where it says so."""
+    return 1 if ratio.note == HIGHEST else None if ratio.reason in (TOO_SMALL, NOBODY) else ratio
 
 
 def impact_ratios(
@@ -89,10 +117,10 @@ def impact_ratios(
 
     >>> selected = np.repeat([True, False, True, False], [60, 40, 45, 55])
     >>> a, b = impact_ratios(selected, {"a": np.arange(200) < 100, "b": np.arange(200) >= 100})
-    >>> a.standing, round(b.ratio.value, 2), b.standing
-    ('highest', 0.75, 'below')
-    >>> b.certain, round(b.ratio.low, 2), round(b.ratio.high, 2)
-    (False, 0.57, 0.98)
+    >>> standing(a.ratio), round(b.ratio.value, 2), standing(b.ratio)
+    (('highest', False), 0.75, ('below', False))
+    >>> round(b.ratio.low, 2), round(b.ratio.high, 2)
+    (0.57, 0.98)
     """
     hits = np.asarray(selected, bool)
     hits = hits.reshape(len(hits), -1)
@@ -112,13 +140,13 @@ def impact_ratios(
     top = max(large, key=lambda g: found[g].value, default=None)
     rows = []
     for place, (name, mask) in enumerate(masks.items()):
-        n, rate, ratio, certain = int(sizes[place]), found[place], None, False
-        standing: Standing = "no selection" if judged[place] else "too small"
+        n, rate = int(sizes[place]), found[place]
+        missing = NOBODY if judged[place] else TOO_SMALL
+        ratio = undefined(missing, n=rate.n, members=rate.members, level=level)
         if judged[place] and top is not None and found[top].value > 0:
             if place == top:
-                standing, nan = "highest", np.nan
-                ratio = Estimate(
-                    1.0, 1.0, 1.0, rate.n, rate.members, nan, nan, level, scale="ratio"
+                ratio = replace(
+                    ratio, value=1.0, low=1.0, high=1.0, scale="ratio", reason="", note=HIGHEST
                 )
             else:  # Clarify's DI of a group against the one selected most, among both
                 both = mask | stacked[top]
@@ -126,15 +154,12 @@ def impact_ratios(
                     d=mask[both], p=hits[both], clusters=None if ids is None else ids[both],
                     level=level, only=["DI"],
                 )["DI"]  # fmt: skip
-                side = _side(ratio.value)
-                standing = side or standing
-                certain = side is not None and {_side(ratio.low), _side(ratio.high)} == {side}
         mean = float(hits[mask].mean(axis=1).sum())
-        rows.append(ImpactRatio(name, n, n / max(known, 1), mean, rate, ratio, standing, certain))
+        rows.append(ImpactRatio(name, n, n / max(known, 1), mean, rate, ratio))
     return rows
 
 
-def _side(ratio: float) -> Standing | None:
-    if np.isnan(ratio):
+def _side(ratio: float | None) -> Standing | None:
+    if ratio is None or math.isnan(ratio):
         return None
     return "below" if ratio < FOUR_FIFTHS - ROUNDING else "kept"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.four_fifths import STANDINGS, ImpactRatio, impact_ratios
+from scotoma.bias.four_fifths import STANDINGS, impact_ratios, shown_ratio, standing
 from scotoma.bias.table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.bias.table_section import bias_document
 from scotoma.document import Column, Document, Section, Table
@@ -252,7 +252,12 @@ def _table(
     return {
         "columns": list(names),
         "models": population,
-        "groups": rows,
+        "groups": [
+            vars(row)
+            | dict(zip(("standing", "certain"), standing(row.ratio), strict=True))
+            | {"ratio": None if shown_ratio(row.ratio) is None else row.ratio}
+            for row in rows
+        ],
         "unknown": {
             "examples": int(unknown.sum()),
             "selected": float(hits[unknown].mean(axis=1).sum()),
@@ -299,6 +304,6 @@ def _shown(table: dict[str, Any]) -> Table:
     )
 
 
-def _row(one: ImpactRatio) -> dict[str, Any]:
-    first = "1" if one.standing == "highest" else one.ratio
-    return vars(one) | {"ratio": first, "standing": STANDINGS[one.standing, one.certain]}
+def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+    shown = "1" if one["standing"] == "highest" else one["ratio"]
+    return {**one, "ratio": shown, "standing": STANDINGS[one["standing"], one["certain"]]}

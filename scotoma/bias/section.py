@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from scotoma.audit.base import cells_at
+from scotoma.audit.base import At, cells_at
 from scotoma.audit.findings import Findings
-from scotoma.audit.groups import OutcomeQuestion
-from scotoma.bias.four_fifths import STANDINGS
+from scotoma.bias.clarify import METRICS
+from scotoma.bias.clarify.guide import GUIDE, Concern
+from scotoma.bias.four_fifths import STANDINGS, shown_ratio, standing
 from scotoma.document import Cell, Column, Facts, Section, Table
 from scotoma.document.cells import is_ranged
 from scotoma.numbers import FEW_RUNS
@@ -19,11 +20,12 @@ NUMBERS = ("value", "dense", "compressed", "change")
 
 def clarify_section(findings: Findings) -> Section | None:
     """Who is selected, and every metric by its question; None without pairs of groups."""
-    outcomes = findings.audit.clarify
-    if not outcomes.data and not any(outcomes.variants.values()):
-        return None
     rows = list(_rows(findings))
-    metrics = _metrics(findings, rows)
+    if not rows:
+        return None
+    measured = {row["metric"] for row in rows}
+    concerns = [concern for concern in GUIDE if concern.start in measured]
+    metrics = _metrics(findings, rows, {concern.start for concern in concerns})
     selection = _selection(findings)
     silent = _silent(rows)
     return Section(
@@ -37,7 +39,7 @@ def clarify_section(findings: Findings) -> Section | None:
         [
             *([selection] if selection.rows else []),
             *([metrics] if metrics.most else []),
-            Facts([(one.question, _guide(one)) for one in outcomes.questions]),
+            Facts([(concern.question, _guide(concern, measured)) for concern in concerns]),
         ],
         folded=True,
         about="the 21 Clarify metrics",
@@ -45,21 +47,18 @@ def clarify_section(findings: Findings) -> Section | None:
     )
 
 
-def _guide(question: OutcomeQuestion) -> str:
+def _guide(concern: Concern, measured: Collection[Cell]) -> str:
     """Which metric to start with, what its sign means, and which others there are."""
-    signs = {metric.name: metric.sign for metric in question.metrics}
-    others = [name for name in signs if name != question.start]
+    others = [name for name in concern.also if name in measured]
     also = f" Also {', '.join(others)}." if others else ""
-    sign = f" ({signs[question.start]})" if question.start in signs else ""
-    return f"{question.start}{sign}: {question.why}.{also}"
+    return f"{concern.start} ({METRICS[concern.start].sign}): {concern.why}.{also}"
 
 
 def _selection(findings: Findings) -> Table:
     """The four-fifths rule, group by group and variant by variant."""
-    selection = findings.audit.clarify.selection
-    every = [(variant, row) for variant, rows in selection.items() for row in rows]
-    groups = list(dict.fromkeys((row.attribute, row.group) for _, row in every))
-    every.sort(key=lambda pair: groups.index((pair[1].attribute, pair[1].group)))
+    every = [at for at in findings.audit.at("clarify") if "ratio" in at]
+    groups = list(dict.fromkeys(map(_whom, every)))
+    every.sort(key=lambda at: groups.index(_whom(at)))
     return Table(
         "selection",
         "The four-fifths rule: who is selected",
@@ -73,15 +72,15 @@ def _selection(findings: Findings) -> Table:
         ),
         [
             {
-                "attribute": row.attribute,
-                "group": findings.name(row.group),
-                "variant": variant,
-                "n": row.n,
-                "rate": row.rate,
-                "ratio": 1 if row.standing == "highest" else row.ratio,
-                "standing": STANDINGS[row.standing, row.certain] or "kept",
+                "attribute": at["ratio"].fact("attribute"),
+                "group": findings.name(at["ratio"].group or ""),
+                "variant": at["ratio"].variant,
+                "n": round(at["examples"].number.value or 0),
+                "rate": at["rate"].number,
+                "ratio": shown_ratio(at["ratio"].number),
+                "standing": STANDINGS[standing(at["ratio"].number)] or "kept",
             }
-            for variant, row in every
+            for at in every
         ],
         "Ratio: a group\N{RIGHT SINGLE QUOTATION MARK}s selection rate over that of the group "
         "selected most, which its interval treats as chosen beforehand. The rule of thumb asks for "
@@ -91,9 +90,14 @@ def _selection(findings: Findings) -> Table:
     )
 
 
-def _metrics(findings: Findings, rows: Sequence[Mapping[str, Cell]]) -> Table:
+def _whom(at: At) -> tuple[str, str | None]:
+    return at["ratio"].fact("attribute"), at["ratio"].group
+
+
+def _metrics(
+    findings: Findings, rows: Sequence[Mapping[str, Cell]], starts: Collection[str]
+) -> Table:
     """Every metric of every pair of groups; the page shows those to start with."""
-    starts = {question.start for question in findings.audit.clarify.questions}
 
     def shown(row: Mapping[str, Cell]) -> bool:
         return row["metric"] in starts and _known(row)
@@ -131,32 +135,25 @@ def _metrics(findings: Findings, rows: Sequence[Mapping[str, Cell]]) -> Table:
 
 def _rows(findings: Findings) -> Iterator[dict[str, Cell]]:
     """Metrics in the order of their questions, of the labels before those of the models."""
-    outcomes = findings.audit.clarify
-    for question in outcomes.questions:
-        for name in (metric.name for metric in question.metrics):
-            for row in outcomes.data:
-                if row.metric == name:
-                    yield {
-                        "metric": name,
-                        "disadvantaged": findings.name(row.disadvantaged),
-                        "advantaged": findings.name(row.advantaged),
-                        "of": f"{row.split} labels",
-                        "n": row.value.n,
-                        "value": row.value,
-                    }
-            for variant in findings.audit.compressed:
-                for one in outcomes.variants.get(variant.name, ()):
-                    if one.metric == name:
-                        yield {
-                            "metric": name,
-                            "disadvantaged": findings.name(one.disadvantaged),
-                            "advantaged": findings.name(one.advantaged),
-                            "of": variant.name,
-                            "n": one.change.n,
-                            "dense": one.dense,
-                            "compressed": one.compressed,
-                            "change": one.change,
-                        }
+    metrics: dict[str, list[dict[str, Cell]]] = {}
+    measured = findings.audit.at("clarify")
+    for at in sorted(measured, key=lambda at: "labels" not in at):
+        row = next(iter(at.values()))
+        own = at["labels"] if "labels" in at else at.get("change")
+        if own is not None:
+            cells: dict[str, Cell] = {
+                "metric": row.metric,
+                "disadvantaged": findings.name(row.fact("disadvantaged")),
+                "advantaged": findings.name(row.fact("advantaged")),
+                "of": row.variant or f"{row.fact('split')} labels",
+                "n": own.number.n,
+            }
+            names = {"labels": "value"}
+            cells |= {names.get(what, what): one.number for what, one in at.items()}
+            metrics.setdefault(str(row.metric), []).append(cells)
+    for concern in GUIDE:
+        for name in (concern.start, *concern.also):
+            yield from metrics.get(name, ())
 
 
 def _known(row: Mapping[str, Cell]) -> bool:

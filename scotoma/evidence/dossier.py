@@ -9,7 +9,8 @@ from jinja2 import Environment, StrictUndefined
 from scotoma.audit import Audit
 from scotoma.audit.gate import TestResult
 from scotoma.audit.worst_change import gap_groups, turned_gaps
-from scotoma.bias.four_fifths import STANDINGS
+from scotoma.bias.clarify import METRICS
+from scotoma.bias.four_fifths import STANDINGS, shown_ratio, standing
 from scotoma.document import in_words
 from scotoma.evidence.release import Release, measurements
 from scotoma.printable import code_span, printable
@@ -83,38 +84,36 @@ def _gaps(audit: Audit, variant: str) -> list[dict[str, str]]:
 
 
 def _outcomes(audit: Audit, variant: str) -> list[dict[str, str]]:
-    neutral = {
-        metric.name: f"{metric.neutral:.6g}"
-        for question in audit.clarify.questions
-        for metric in question.metrics
-    }
     return [
         {
-            "metric": row.metric,
-            "disadvantaged": row.disadvantaged,
-            "advantaged": row.advantaged,
-            "neutral": neutral.get(row.metric, ""),
-            "dense": _cell(in_words(row.dense, "number")),
-            "compressed": _cell(in_words(row.compressed, "number")),
-            "change": _cell(in_words(row.change, "change")),
-            "n": f"{row.change.n:,}",
+            "metric": str(at["change"].metric),
+            "disadvantaged": at["change"].fact("disadvantaged"),
+            "advantaged": at["change"].fact("advantaged"),
+            "neutral": f"{METRICS[str(at['change'].metric)].neutral:.6g}",
+            "dense": _cell(in_words(at["dense"].number, "number")),
+            "compressed": _cell(in_words(at["compressed"].number, "number")),
+            "change": _cell(in_words(at["change"].number, "change")),
+            "n": f"{at['change'].number.n:,}",
         }
-        for row in audit.clarify.variants.get(variant, ())
-        if row.compressed.value is not None
+        for at in audit.at("clarify", variant)
+        if "change" in at and at["compressed"].number.value is not None
     ]
 
 
 def _impact(audit: Audit, variant: str) -> dict[str, list[dict[str, str]]]:
     """Four-fifths tables: one an attribute, one an intersection."""
     names, tables = audit.group_names, dict[str, list[dict[str, str]]]()
-    for row in audit.clarify.selection.get(variant, ()):
-        tables.setdefault(row.attribute, []).append(
+    for at in audit.at("clarify", variant):
+        if "ratio" not in at:
+            continue
+        ratio, group = at["ratio"].number, str(at["ratio"].group)
+        tables.setdefault(at["ratio"].fact("attribute"), []).append(
             {
-                "group": names.get(row.group, row.group),
-                "n": f"{row.n:,}",
-                "rate": _cell(in_words(row.rate, "rate")),
-                "ratio": "" if row.ratio is None else _cell(in_words(row.ratio, "number")),
-                "standing": STANDINGS[row.standing, row.certain],
+                "group": names.get(group, group),
+                "n": f"{at['examples'].number.value:,.0f}",
+                "rate": _cell(in_words(at["rate"].number, "rate")),
+                "ratio": "" if shown_ratio(ratio) is None else _cell(in_words(ratio, "number")),
+                "standing": STANDINGS[standing(ratio)],
             }
         )
     return tables

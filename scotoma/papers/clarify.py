@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from scotoma.audit import Quantity
-from scotoma.audit.groups import LabelMetric, ModelMetric
+from scotoma.audit.base import At, Row
 from scotoma.bias.clarify import METRICS
 from scotoma.document import Section, show
 from scotoma.papers.table import paper_table, printed, specification
@@ -65,7 +65,11 @@ Rows = dict[tuple[str, str], tuple[Quantity, ...]]
 def _labels(finished: FinishedAudit, names: Iterable[str]) -> tuple[tuple[str, ...], Rows]:
     """The splits, and by metric and facet the values of each."""
     splits: tuple[Split, ...] = ("training", "test")
-    by_place = {(row.metric, _d(row), row.split): row.value for row in finished.audit.clarify.data}
+    by_place = {
+        (row.metric, _d(row), row.fact("split")): row.number
+        for row in finished.audit.numbers("clarify")
+        if row.what == "labels"
+    }
     facets = dict.fromkeys(d for _, d, _ in by_place)
     return splits, {
         (name, d): tuple(by_place[name, d, split] for split in splits)
@@ -76,25 +80,29 @@ def _labels(finished: FinishedAudit, names: Iterable[str]) -> tuple[tuple[str, .
 
 def _predictions(finished: FinishedAudit, names: Iterable[str]) -> tuple[tuple[str, ...], Rows]:
     """The variants, dense first, and by metric and facet the values of each."""
-    measured = finished.audit.clarify.variants
-    by_place = {
-        (row.metric, _d(row), variant): row for variant, own in measured.items() for row in own
-    }
+    changes = _changes(finished)
+    measured = tuple(dict.fromkeys(str(at["change"].variant) for at in changes))
+    by_place = {(at["change"].metric, _d(at["change"]), at["change"].variant): at for at in changes}
     facets = dict.fromkeys(d for _, d, _ in by_place)
     rows: Rows = {}
     for name in names:
         for d in list(facets)[:1] if name == FACETLESS else facets:
             own = [by_place[name, d, variant] for variant in measured]
             whom = "all" if name == FACETLESS else d
-            rows[name, whom] = (own[0].dense, *(row.compressed for row in own))
+            before = own[0]["dense"].number
+            rows[name, whom] = (before, *(at["compressed"].number for at in own))
     return ("dense", *measured), rows
 
 
-def _d(row: LabelMetric | ModelMetric) -> str:
+def _changes(finished: FinishedAudit) -> list[At]:
+    """Metrics of predictions, dense beside compressed."""
+    return [at for at in finished.audit.at("clarify") if "change" in at]
+
+
+def _d(row: Row) -> str:
     """Name facet d; where it is all other values, by the advantaged one."""
-    if row.disadvantaged.startswith(f"{row.attribute}="):
-        return row.disadvantaged
-    return f"not {row.advantaged}"
+    d = str(row.fact("disadvantaged"))
+    return d if d.startswith(f"{row.fact('attribute')}=") else f"not {row.fact('advantaged')}"
 
 
 def _of_labels(rows: Rows) -> str:
@@ -122,11 +130,10 @@ def _of_labels(rows: Rows) -> str:
 def _of_changes(finished: FinishedAudit, names: tuple[str, ...]) -> str:
     """Say which metrics compression moves."""
     changes = [
-        (f"{name} of {code_span(_d(row))} under {variant}", row.change)
+        (f"{name} of {code_span(_d(row))} under {row.variant}", row.number)
         for name in names
-        for variant, own in finished.audit.clarify.variants.items()
-        for row in own
-        if row.metric == name and None not in (row.change.value, row.change.low)
+        for row in (at["change"] for at in _changes(finished))
+        if row.metric == name and None not in (row.number.value, row.number.low)
     ]
     moved = [(where, change) for where, change in changes if _excludes(change, 0.0)]
     moved.sort(key=lambda one: _clear(one[1]), reverse=True)

@@ -16,7 +16,6 @@ from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.base import Part, Row
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
-from scotoma.audit.groups import MemberMetric
 from scotoma.audit.worst_change import (
     gap_groups,
     highest_error,
@@ -307,7 +306,9 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
             for address, number in _numbers(getattr(audit, part), (part,), name, names):
                 numbers.setdefault(address, number)
     for question in audit.rows:
-        for row in audit.numbers(question, name):
+        for row in audit.numbers(question):
+            if row.variant not in (None, name):
+                continue
             single = row.class_name is not None or row.fact("text") is not None  # class, slice
             if not single and (row.number.reason or row.number.low is not None):
                 *section, what = row.what.split(".")
@@ -443,8 +444,9 @@ def _member(
         for row in audit.numbers("fairness", name)
         if row.models
     }
-    for one in audit.clarify.members.get(name, ()):
-        values["clarify", _about(one), one.metric] = one.values[index]
+    for row in audit.numbers("clarify", name):
+        if row.models:
+            values["clarify", _about(row), str(row.metric)] = row.models[index]
     for address, key in metric_names(values).items():
         record.number(f"{DETAIL}/{key}", values[address])
     # A point of the curve is the mean over a tenth of the steps, up to the step it stands at.
@@ -455,9 +457,10 @@ def _member(
     return record
 
 
-def _about(row: MemberMetric) -> str:
+def _about(row: Row) -> str:
     """Key of the group that a metric of two facets is about."""
-    return row.disadvantaged if parse_group_key(row.disadvantaged) else row.advantaged
+    d, a = (str(row.fact(name)) for name in ("disadvantaged", "advantaged"))
+    return d if parse_group_key(d) else a
 
 
 def model_name(record: RunRecord) -> str:

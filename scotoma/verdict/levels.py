@@ -77,24 +77,18 @@ def _members(
 
 def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Level]:
     names, name, of_labels = rows.names, metric.partition(".")[2], metric in OF_LABELS
-    what = "data.value" if of_labels else "variants.compressed"
-    members = {
-        (row.attribute, row.disadvantaged): (row.values, row.se)
-        for row in rows.audit.clarify.members.get(rows.variant, ())
-        if row.metric == name
-    }
+    what = "labels" if of_labels else "compressed"
     for at in rows.at("clarify", what):
         row, mean, dense = at[what], read_estimate(at[what].number), None
         if row.metric != name or row.fact("split") not in (None, "training"):
             continue
         attribute, low, high = map(row.fact, ("attribute", "disadvantaged", "advantaged"))
-        own = members.get((attribute, low), ((), ()))
         scale = "ratio" if metric == "clarify.DI" else "identity"
-        alone = _members(*own, mean.n, scale)
+        alone = _members(row.models, row.models_se, mean.n, scale)
         if not of_labels:
             if not alone and not math.isnan(mean.value):
                 mean = undefined(NOT_HELD.format(metric), n=mean.n, members=mean.members)
-            dense = read_estimate(at["variants.dense"].number)
+            dense = read_estimate(at["dense"].number)
         where = f"{metric} of {names.get(low, low)} against {names.get(high, high)}"
         yield Level(attribute, low if parse_group_key(low) else high, where, mean, dense, alone)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from scotoma.audit.findings import Findings
+from scotoma.bias.four_fifths import HIGHEST
 from scotoma.bias.section import clarify_section, unanswered_section
 from scotoma.document import Facts, Section
-from tests.audits import whole
+from tests.audits import rows_at, whole
 from tests.sections import kept, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
@@ -23,58 +24,50 @@ def number(value: float | None, n: int = 0, **more: Any) -> dict[str, Any]:
     return {"value": value, "n": n} | ends | more
 
 
-def metric(name: str) -> dict[str, Any]:
-    return {"name": name, "sign": f"+ {name} is worse for d"}
+def facets(name: str, numbers: dict[str, Any], variant: str | None = None, **more: str) -> Any:
+    return rows_at({"variant": variant, "metric": name, "facts": more | PAIR}, numbers)
 
 
-QUESTIONS = [
-    {"key": "rare", "question": "Too rare?", "start": "CI", "why": "it counts",
-     "metrics": [metric("CI"), metric("KL")]},
-    {"key": "outcome", "question": "Who gets it?", "start": "DPPL", "why": "a share",
-     "metrics": [metric("DPPL"), metric("DI"), metric("FT")]},
-]  # fmt: skip
-
-
-def model(name: str, change: float | None, reason: str = "") -> dict[str, Any]:
+def model(variant: str, name: str, change: float | None, reason: str = "") -> Any:
     cells = {
         "dense": number(0.2, reason=reason) if change is not None else number(None, reason=reason),
         "compressed": number(0.3) if change is not None else number(None, reason=reason),
         "change": number(change, 700, reason=reason),
     }
-    return PAIR | {"metric": name} | cells
+    return facets(name, cells, variant)
 
 
-CLARIFY: dict[str, Any] = {
-    "questions": QUESTIONS,
-    "data": [
-        PAIR | {"split": "test", "metric": "KL", "value": number(0.4, 50, note=BOUND)},
-        PAIR | {"split": "training", "metric": "CI", "value": number(0.5, 900)},
-    ],
-    "variants": {
-        "int8": [model("DPPL", 0.1), model("DI", 0.06), model("FT", None, NEEDS)],
-        "pruned": [model("DPPL", -0.04), model("FT", None, NEEDS)],
-    },
-    "selection": {
-        "dense": [
-            {"attribute": "s", "group": "s=m", "n": 400, "rate": number(0.6),
-             "standing": "highest"},
-            {"attribute": "s", "group": "s=f", "n": 300, "rate": number(0.4),
-             "ratio": number(0.66), "standing": "below", "certain": True},
-        ],
-        "int8": [{"attribute": "s", "group": "s=m", "n": 400, "rate": number(0.5),
-                  "ratio": number(0.9), "standing": "kept", "certain": True}],
-    },
-}  # fmt: skip
+def selected(variant: str, group: str, n: int, rate: float, ratio: dict[str, Any]) -> Any:
+    address = {
+        "variant": variant,
+        "metric": "selected",
+        "group": group,
+        "facts": {"attribute": "s"},
+    }
+    return rows_at(address, {"examples": n, "rate": number(rate), "ratio": ratio})
 
 
-def section(clarify: dict[str, Any], focus: str = "pruned") -> Section:
-    audit = whole({"variants": VARIANTS, "groups": GROUPS, "clarify": clarify})
+DATA = [
+    *facets("KL", {"labels": number(0.4, 50, note=BOUND)}, split="test"),
+    *facets("CI", {"labels": number(0.5, 900)}, split="training"),
+]
+MODELS = [
+    *model("int8", "DPPL", 0.1), *model("int8", "DI", 0.06), *model("int8", "FT", None, NEEDS),
+    *model("pruned", "DPPL", -0.04), *model("pruned", "FT", None, NEEDS),
+    *selected("dense", "s=m", 400, 0.6, {"value": 1, "low": 1, "high": 1, "note": HIGHEST}),
+    *selected("dense", "s=f", 300, 0.4, number(0.66)),
+    *selected("int8", "s=m", 400, 0.5, number(0.9)),
+]  # fmt: skip
+
+
+def section(clarify: list[Any], focus: str = "pruned") -> Section:
+    audit = whole({"variants": VARIANTS, "groups": GROUPS, "rows": {"clarify": clarify}})
     made = clarify_section(Findings(audit, focus=focus))
     assert made is not None
     return made
 
 
-SHOWN = section(CLARIFY)
+SHOWN = section([*DATA, *MODELS])
 
 
 def test_the_metrics_to_start_with_stand_on_the_page_and_all_others_in_the_file() -> None:
@@ -98,8 +91,9 @@ def test_what_is_not_computed_is_said_once() -> None:
 def test_every_question_says_where_to_start_and_what_the_sign_means() -> None:
     (guide,) = (part for part in SHOWN.parts if isinstance(part, Facts))
     assert guide.rows[0] == (
-        "Too rare?",
-        "CI (+ CI is worse for d): it counts. Also KL.",
+        "Is one group too rare in the data to learn or measure anything about it?",
+        "CI (+ d is the smaller facet): it counts examples and nothing else; a rare group has wide "
+        "intervals everywhere below.",
     )
 
 
@@ -112,7 +106,7 @@ def test_selection_stands_by_group_with_the_ratio_and_its_standing() -> None:
 
 
 def test_labels_alone_have_no_columns_of_models() -> None:
-    made = section(CLARIFY | {"variants": {}, "selection": {}})
+    made = section(DATA)
     assert [column.key for column in table(made, "clarify").columns][-1] == "value"
     assert len(made.parts) == 2
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from scotoma.audit import Quantity
+from scotoma.bias.four_fifths import standing
 from scotoma.runs.effects import sawilowsky
 
 __all__ = ["FIELDS", "Address", "Rows", "rows_of"]
@@ -44,7 +46,7 @@ FIELDS = (
 )  # fmt: skip
 # Section of audit.json: the question that it answers.
 QUESTIONS = {
-    "accuracy": "accuracy", "clarify": "clarify", "divergence": "divergence",
+    "accuracy": "accuracy", "divergence": "divergence",
     "examples": "examples", "groups": "groups", "labels": "labels",
     "one_model": "one model", "parity": "parity", "robustness": "robustness",
     "slices": "slices", "variants": "variants",
@@ -72,12 +74,9 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "bias": ("category", "context"),
     "bias.clarify": ("column", *FACETS[1:]),
     "cells": ("technique", "baseline", "metric"),
-    "clarify.members": FACETS,
-    "clarify.variants": FACETS,
     "class_precision": ("name",),
     "classes": ("class",),
     "comparisons": ("technique", "metric"),
-    "data": ("split", *FACETS),
     "decisions": ("metric", "group"),
     "equal_accuracy": ("technique", "baseline"),
     "fairness": ("column", "metric"),
@@ -88,7 +87,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "one_model.variants": ("members",),
     "over_index": ("attribute",),
     "precision": ("name",),
-    "selection": ("attribute", "group"),
     "sets": ("name",),
     "slices": ("text",),
     "spread": ("technique", "metric"),
@@ -334,6 +332,30 @@ def _rates(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) 
             rows.add(at._replace(what=f"{row['what']}_variance.{part}"), "value", own)
 
 
+def _clarify(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Metrics of labels and of predictions, of every member, and who is selected."""
+    for row in found:
+        at, what = _row_address(question, row, "split", *FACETS[:3]), row["what"]
+        if row["metric"] == "selected":
+            at = at._replace(metric="")
+            if what in ("rate", "ratio"):
+                _estimate(rows, at._replace(what=f"selection.{what}"), row["number"])
+            else:
+                name = {"examples": "n"}.get(what, what)
+                rows.add(at._replace(what=f"selection.{name}"), "value", row["number"]["value"])
+            if what == "ratio":
+                own = standing(Quantity.model_validate(row["number"]))
+                for key, value in zip(("standing", "certain"), own, strict=True):
+                    rows.add(at._replace(what=f"selection.{key}"), "value", value)
+            continue
+        name = {"labels": "data.value"}.get(what, what)
+        if row.get("variant") != "dense":  # whose means stand beside the compressed ones
+            _estimate(rows, at._replace(what=name), row["number"])
+        for key, own in (("values", "models"), ("se", "models_se")):
+            for place, one in enumerate(row.get(own, ())):
+                rows.add(at._replace(what=f"members.{key}.{place}"), "value", one)
+
+
 def _labels(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
     """Whole examples, and average precision of each label and of all."""
     for row in found:
@@ -568,9 +590,9 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 
 # Question whose numbers are rows of audit.json: how they are read.
 STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
-    "boxes": _boxes, "fairness": _fairness, "gaps": _gaps, "impact": _impact, "labels": _labels,
-    "rates": _rates, "robustness": _robustness, "scores": _scores, "slices": _slices,
-    "unanswered": _rates,
+    "boxes": _boxes, "clarify": _clarify, "fairness": _fairness, "gaps": _gaps, "impact": _impact,
+    "labels": _labels, "rates": _rates, "robustness": _robustness, "scores": _scores,
+    "slices": _slices, "unanswered": _rates,
 }  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,

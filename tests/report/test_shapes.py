@@ -24,14 +24,13 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
     for part in ("divergence", "slices", "gallery"):
         content[part] = {name: content[part][name]}
     content["rows"] = {
-        question: [row for row in rows if row["variant"] in ("dense", name)]
+        question: [row for row in rows if row.get("variant") in (None, "dense", name)]
         for question, rows in content["rows"].items()
     }
     content["parity"] = {}
     content["accuracy"] = {one: content["accuracy"][one] for one in ("dense", name)}
     content["parity"] = {k: row for k, row in content["parity"].items() if k in ("dense", name)}
-    for part in ("one_model", "clarify"):
-        content[part]["variants"] = {name: content[part]["variants"][name]}
+    content["one_model"]["variants"] = {name: content["one_model"]["variants"][name]}
     gate["variants"] = [v for v in gate["variants"] if v["name"] == name]
     measured["frontier"] = [r for r in measured["frontier"] if r["variant"] in ("dense", name)]
     return content, images, gate | {"variants_tried": 1}, measured
@@ -39,11 +38,7 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
 
 def no_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     content["groups"] = content["groups"][:1]
-    content["rows"]["gaps"] = []
-    content["clarify"] |= {
-        "data": [],
-        "variants": {name: [] for name in content["clarify"]["variants"]},
-    }
+    content["rows"] |= {"gaps": [], "clarify": []}
     rows = content["rows"]["rates"]
     content["rows"]["rates"] = [row for row in rows if row["group"] == "all"]
     for name in content["divergence"]:

@@ -27,7 +27,7 @@ from scotoma.tracking.records import audit_records
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.gate_section import gate_section
 from scotoma.verdict.levels import mean_of_runs, next_run, spread_of
-from tests.audits import judge, whole
+from tests.audits import addresses, judge, rows_at, whole
 from tests.sections import table
 
 TODAY = datetime.date(2027, 3, 1)
@@ -48,12 +48,11 @@ def measured(predicted: np.ndarray[Any, Any], women: np.ndarray[Any, Any]) -> di
     fair = member_fairness(
         labels.astype(int), hits.astype(int), [women, ~women], n_classes=2, class_id=1
     )
-    members = [
-        SEX | {"metric": name, "values": values, "se": se} for name, (values, se) in member.items()
-    ]
     rows = [
-        SEX | {"metric": name, "dense": one.as_dict(), "compressed": one.as_dict()}
-        for name, one in mean.items()
+        {"variant": "int8", "metric": name, "facts": SEX, "what": what, "number": one.as_dict()}
+        | ({"models": values, "models_se": se} if what == "compressed" else {})
+        for (name, one), (values, se) in zip(mean.items(), member.values(), strict=True)
+        for what in ("dense", "compressed")
     ]
     runs = [
         {"variant": variant, "metric": name, "facts": {"attribute": "sex"}, "what": "mean",
@@ -65,8 +64,7 @@ def measured(predicted: np.ndarray[Any, Any], women: np.ndarray[Any, Any]) -> di
         "groups": [{"key": key, "name": key.rpartition("=")[2]} for key in GROUPS],
         "variants": [{"name": name, "members": hits.shape[1]} for name in names],
         "examples": {"test": len(women), "clusters": len(women)},
-        "clarify": {"variants": {"int8": rows}, "members": dict.fromkeys(names, members)},
-        "rows": {"fairness": runs},
+        "rows": {"clarify": rows, "fairness": runs},
     }
     found: dict[str, Any] = json.loads(json.dumps(jsonable(content)))
     return found
@@ -218,9 +216,11 @@ def test_groups_that_are_treated_alike_seldom_break_a_limit_that_chance_lifts_th
 
 def test_what_is_undefined_for_one_model_never_passes() -> None:
     audit = population([0.9] * 8)
-    (row,) = (row for row in audit["clarify"]["variants"]["int8"] if row["metric"] == "RD")
+    (at,) = addresses(audit, "clarify", metric="RD")
     reason = "undefined (no positive labels in the advantaged facet for 1 of 8 members)"
-    row["compressed"] |= dict.fromkeys(("value", "low", "high", "se"), None) | {"reason": reason}
+    at["compressed"]["number"] |= dict.fromkeys(("value", "low", "high", "se"), None) | {
+        "reason": reason
+    }
     finding = only(audit, "metric: clarify.RD, max: 0.9")
     assert (finding.verdict, finding.reason) == ("UNSURE", reason)
     assert finding.noninferiority_p is None
@@ -248,7 +248,8 @@ def test_without_the_error_of_many_groups_no_level_passes() -> None:
 def test_labels_are_counted_and_not_estimated() -> None:
     audit = population([0.9] * 5, n=400)
     value = {"value": 0.35, "low": 0.1, "high": 0.5, "n": 60, "se": 0.1, "df": 9.0}
-    audit["clarify"]["data"] = [SEX | {"split": "training", "metric": "CI", "value": value}]
+    address = {"metric": "CI", "facts": {"split": "training"} | SEX}
+    audit["rows"]["clarify"] += rows_at(address, {"labels": value})
     assert only(audit, "metric: clarify.CI, max: 0.3").verdict == "FAIL"
     kept = only(audit, "metric: clarify.CI, max: 0.36")
     assert kept.verdict == "PASS"

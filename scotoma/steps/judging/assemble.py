@@ -187,7 +187,6 @@ def _scored(run: Run) -> dict[str, Any]:
     section = read_part(run.section("bias"), MeasuredRows)
     parts = ("accuracy", "divergence", "gallery", "parity")
     return {part: {} for part in parts} | {
-        "clarify": {"questions": (), "data": (), "variants": {}},
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
         "admission": section.admission,
         "answers": section.answers,

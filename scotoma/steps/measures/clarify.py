@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.answers.group_keys import group_key, parse_group_key
+from scotoma.audit.base import rows_at
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.estimates import member_metrics
-from scotoma.bias.clarify.guide import GUIDE
 from scotoma.bias.four_fifths import impact_ratios
 from scotoma.bias.gaps import REST, groups_of
 from scotoma.datasets import AuditedExamples
@@ -126,33 +126,6 @@ def facet_rows(facet: FacetPair, key: str, examples: AuditedExamples) -> NDArray
 DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
 NO_TRAINING = "the audit has no training examples; source.training names a table of them"
 MODELS = tuple(name for name in METRICS if name not in DATA)
-WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
-
-
-def metric_guide(among: Collection[str] = tuple(METRICS)) -> list[dict[str, Any]]:
-    """List the worries of the guide, each with the metric to start with and why.
-
-    Args:
-        among: Metrics that are measured: a worry whose first metric is not among them is left out.
-
-    >>> [question["start"] for question in metric_guide()][:3]
-    ['CI', 'DPL', 'DPPL']
-    """
-    return [
-        {
-            "key": concern.key,
-            "question": concern.question,
-            "start": concern.start,
-            "why": concern.why,
-            "metrics": [
-                {word: getattr(METRICS[name], word) for word in WORDS}
-                for name in (concern.start, *concern.also)
-                if name in among
-            ],
-        }
-        for concern in GUIDE
-        if concern.start in among
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +134,7 @@ class ClarifyMetrics:
 
     Attributes:
         examples: The test examples.
+        dense: Class ids of the dense members, shape (N, K).
         positive: Id of the favourable class; None where the configuration names none.
         seed: Of the bootstrap behind the upper bounds of distances.
         advantaged: Attribute to the value that is facet a.
@@ -171,6 +145,7 @@ class ClarifyMetrics:
     """
 
     examples: AuditedExamples
+    dense: NDArray[np.unsignedinteger]
     positive: int | None
     seed: int
     advantaged: Mapping[str, str] = field(default_factory=dict)
@@ -178,27 +153,19 @@ class ClarifyMetrics:
     features: Sequence[str] = ()
     of_labels: str = ""
 
-    def guide(self) -> list[dict[str, Any]]:
-        """List the worries that the metrics answer."""
-        return metric_guide([*(DATA if self.examples.labelled else ()), *self._of_models])
-
-    def data(self) -> list[dict[str, Any]]:
-        """Measure the labels, which no compression changes: one row a split, facet and metric.
+    def of_data(self) -> Iterator[dict[str, Any]]:
+        """Measure the labels, which no compression changes: rows of a split, facet and metric.
 
         The metrics are about the data that trained the models; the test examples stand beside them.
         """
         if not self.examples.labelled:
-            return []
-        rows = []
+            return
         for split, examples in (("training", self.training), ("test", self.examples)):
             strata = self._strata_of(examples)
             for facet in self._facets:
                 measured = self._of_labels(facet, examples, strata.get(facet.attribute))
-                rows += [
-                    {"split": split} | self._row(facet, name, value=one)
-                    for name, one in measured.items()
-                ]
-        return rows
+                for name, one in measured.items():
+                    yield from self._rows(facet, name, {"labels": one}, split=split)
 
     def _strata_of(self, examples: AuditedExamples | None) -> dict[str, NDArray[np.intp] | None]:
         """Number the strata of each attribute, where a metric of the labels needs them."""
@@ -233,74 +200,76 @@ class ClarifyMetrics:
             for facet in self._facets
         ]
 
-    def selection(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
-        """Compute the four-fifths tables of one population, one row an attribute and group.
+    def of_dense(self) -> Iterator[dict[str, Any]]:
+        """Measure every dense member, and whom they select."""
+        yield from self._selection(self.dense)
+        rows = self._population(self.dense, "dense", {"dense": self._before})
+        yield from (row for row in rows if "models" in row)
+
+    def of_compressed(
+        self, predicted: NDArray[np.unsignedinteger], *, paired: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Measure a compressed population: dense, compressed and the change, and whom it selects.
 
         Args:
-            predicted: Class ids, shape (N, K).
-
-        Returns:
-            Nothing but where a class is favourable.
-        """
-        if self.positive is None:
-            return []
-        selected = predicted == self.positive
-        return [
-            {"attribute": " & ".join(attributes)} | vars(row)
-            for attributes, masks in self.examples.partition().apart().items()
-            if self.of_labels not in attributes
-            for row in impact_ratios(selected, masks, clusters=self.examples.clusters)
-        ]
-
-    def models(
-        self,
-        before: list[dict[str, Estimate]],
-        dense: NDArray[np.unsignedinteger],
-        compressed: NDArray[np.unsignedinteger],
-        *,
-        paired: bool,
-    ) -> list[dict[str, Any]]:
-        """Compare predictions: dense, compressed and the change, one row per facet and metric.
-
-        Args:
-            before: `metrics` of the dense population.
-            dense: Class ids of the dense members, shape (N, K).
-            compressed: Class ids of the compressed members, shape (N, K').
+            predicted: Class ids of its members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = moved = before  # without an outcome, three times the same reason
+        yield from self._selection(predicted)
+        after = moved = self._before  # without an outcome, three times the same reason
         if self.positive is not None:
-            after = self.metrics(compressed)
+            after = self._metrics(predicted)
             moved = [
                 metric_changes(
-                    **self._known(facet), dense=dense == self.positive,
-                    compressed=compressed == self.positive, paired=paired, only=self._of_models,
+                    **self._known(facet), dense=self.dense == self.positive,
+                    compressed=predicted == self.positive, paired=paired, only=self._of_models,
                 )
                 for facet in self._facets
             ]  # fmt: skip
+        tables = {"dense": self._before, "compressed": after, "change": moved}
+        yield from self._population(predicted, "compressed", tables)
+
+    @cached_property
+    def _before(self) -> list[dict[str, Estimate]]:
+        return self._metrics(self.dense)
+
+    def _metrics(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
+        """Measure predictions, shape (N, K): metrics by name, one table per facet."""
+        hits, wanted = self._hits(predicted), self._of_models
         return [
-            self._row(facet, name, dense=was[name], compressed=now[name], change=change[name])
-            for facet, was, now, change in zip(self._facets, before, after, moved, strict=True)
-            for name in self._of_models
+            all_metrics(**self._known(facet), p=hits, seed=self.seed, only=wanted)
+            for facet in self._facets
         ]
 
-    def members(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
-        """Measure every member: one row per facet and metric that is defined for one of them.
-
-        Args:
-            predicted: Class ids of a population, shape (N, K).
-        """
+    def _population(
+        self,
+        predicted: NDArray[np.unsignedinteger],
+        own: str,
+        tables: Mapping[str, Sequence[Mapping[str, Estimate]]],
+    ) -> Iterator[dict[str, Any]]:
+        """Lay out tables, one a facet, and beside a population's own what each member has."""
         hits = self._hits(predicted)
-        if hits is None:
-            return []
-        rows = []
-        for facet in self._facets:
-            rows += [
-                self._named(facet, name) | {"values": values.tolist(), "se": se.tolist()}
-                for name, (values, se) in member_metrics(**self._known(facet), p=hits).items()
-                if not (np.isnan(values).all() or self._lacking(facet, name))
-            ]
-        return rows
+        for place, facet in enumerate(self._facets):
+            each = {} if hits is None else member_metrics(**self._known(facet), p=hits)
+            for name in self._of_models:
+                values, se = each.get(name, (np.array([]), np.array([])))
+                models = {"models": values.tolist(), "models_se": se.tolist()}
+                held = not (np.isnan(values).all() or self._lacking(facet, name))
+                numbers = {what: table[place][name] for what, table in tables.items()}
+                for row in self._rows(facet, name, numbers):
+                    yield row | models if held and row["what"] == own else row
+
+    def _selection(self, predicted: NDArray[np.unsignedinteger]) -> Iterator[dict[str, Any]]:
+        """Lay out the four-fifths tables of one population, (N, K), if a class is favourable."""
+        if self.positive is None:
+            return
+        selected = predicted == self.positive
+        for attributes, masks in self.examples.partition().apart().items():
+            if self.of_labels not in attributes:
+                for one in impact_ratios(selected, masks, clusters=self.examples.clusters):
+                    address = {"metric": "selected", "group": one.group}
+                    facts = {"attribute": " & ".join(attributes)}
+                    yield from rows_at(address | {"facts": facts}, one.numbers)
 
     @cached_property
     def _of_models(self) -> tuple[str, ...]:
@@ -331,20 +300,21 @@ class ClarifyMetrics:
             "features": self._numbers, "clusters": self.examples.clusters,
         }  # fmt: skip
 
-    def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
+    def _rows(
+        self, facet: FacetPair, name: str, numbers: Mapping[str, Estimate], **more: str
+    ) -> Iterator[dict[str, Any]]:
         lacking = self._lacking(facet, name)
-        return self._named(facet, name) | {
-            part: replace(one, reason=f"not computed (needs {lacking})") if lacking else one
-            for part, one in numbers.items()
-        }
-
-    def _named(self, facet: FacetPair, name: str) -> dict[str, Any]:
-        return {
+        facts = {
             "attribute": facet.attribute,
             "disadvantaged": facet.disadvantaged,
             "advantaged": facet.advantaged,
-            "metric": name,
         }
+        reason = f"not computed (needs {lacking})"
+        known = {
+            what: replace(one, reason=reason if lacking else one.reason)
+            for what, one in numbers.items()
+        }
+        yield from rows_at({"metric": name, "facts": more | facts}, known)
 
     def _lacking(self, facet: FacetPair, name: str) -> str:
         """Name what the audit would need for a metric, in the words of its configuration."""

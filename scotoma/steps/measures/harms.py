@@ -291,13 +291,9 @@ class Harms:
     @cached_property
     def _outcomes(self) -> ClarifyMetrics:
         return ClarifyMetrics(
-            self.examples, self.positive, self.seed, self.advantaged, self.training, self.features,
-            self.label.attribute if self.label.columns else "",
+            self.examples, self.dense.predicted, self.positive, self.seed, self.advantaged,
+            self.training, self.features, self.label.attribute if self.label.columns else "",
         )  # fmt: skip
-
-    @cached_property
-    def _outcomes_of_dense(self) -> list[Any]:
-        return self._outcomes.metrics(self.dense.predicted)
 
     @cached_property
     def _whole(self) -> WholeExamples | None:
@@ -326,13 +322,11 @@ class Harms:
 
     def _alone(self, own: Predictions) -> dict[str, Any]:
         """Measure one population, the dense one too."""
-        outcomes, asked, labelled = self._outcomes, self.clarify, self._labelled
+        labelled = self._labelled
         return {
             "admission": own.admission,
             "answers": own_digest(own, self.examples),
             "collapsed": list(constant_members(own, self.examples.known_labels)),
-            "members": outcomes.members(own.predicted) if asked else [],
-            "selection": outcomes.selection(own.predicted) if asked else [],
         } | ({} if labelled is None else {"accuracy": labelled.accuracy(self._counted(own))})
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
@@ -341,9 +335,8 @@ class Harms:
         beside: dict[str, Any] = {
             "unanswered": unanswered_rows(comparison),
             "fairness": self._runs.of_compressed(compressed.predicted) if self.run_to_run else [],
-            "clarify": self._outcomes.models(
-                self._outcomes_of_dense, dense.predicted, compressed.predicted,
-                paired=comparison.paired,
+            "clarify": list(
+                self._outcomes.of_compressed(compressed.predicted, paired=comparison.paired)
             ) if self.clarify else [],
         }  # fmt: skip
         if self._labelled is not None:
@@ -387,8 +380,13 @@ class Harms:
         of_label = None if whole is None else whole.codes
         chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
         runs = bool(self.examples.attributes) and self.run_to_run
-        questions = {part: each(part) for part in ("impact", "rates", "gaps")}
-        questions["unanswered"] = some("unanswered")
+        questions: dict[str, dict[str | None, Any]] = {
+            part: {**each(part)} for part in ("impact", "rates", "gaps")
+        }
+        questions["unanswered"] = {**some("unanswered")}
+        if self.clarify:
+            of_data, of_dense = self._outcomes.of_data(), self._outcomes.of_dense()
+            questions["clarify"] = {None: of_data, "dense": of_dense, **each("clarify")}
         if runs:
             questions["fairness"] = {"dense": self._runs.of_dense()} | each("fairness")
         if whole is not None:
@@ -403,13 +401,6 @@ class Harms:
                 question: [{"variant": name} | row for name, own in found.items() for row in own]
                 for question, found in questions.items()
                 if found
-            },
-            "clarify": {
-                "questions": self._outcomes.guide(),
-                "data": self._outcomes.data() if self.clarify else [],
-                "variants": each("clarify"),
-                "members": each("members"),
-                "selection": some("selection"),
             },
             "collapsed": lines("collapsed"),
         } | ({} if whole is None else {"labels": whole.described()})
