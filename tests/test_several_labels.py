@@ -88,7 +88,7 @@ def test_groups_of_labels_and_people_have_the_rates_of_the_tables(
             missed = (scores[variant][:, rows, place] < CUT[place]).mean()
             assert row[side]["value"] == pytest.approx(missed)
     assert audit["examples"]["clusters"] == 400
-    worst = max(rates.values(), key=lambda row: row["absolute"]["value"] or -1)
+    worst = max(found.values(), key=lambda row: row["absolute"]["value"] or -1)
     assert worst["group"] == "label_name=umbrella,sex=female"
 
 
