@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -100,7 +101,7 @@ def audit(options: AuditOptions) -> Answer:
 
         return measure_reviewed(str(out))
     if options.resume and out and options.config is None and step == "log":
-        return audits.log_again(out, quiet=quiet).answer(step)
+        return audits.log_again(out, quiet=quiet)
     path = audits.resumed(out) if options.resume and not options.config else options.config
     replaced = options.model_dump(include={"deterministic", "seed", "data", "models"})
     config = configuration(path, **replaced)
@@ -117,9 +118,8 @@ def audit(options: AuditOptions) -> Answer:
             modes = (False, True) if options.both_modes else (options.deterministic,)
             return run_identical(config, out, options.identical, modes, quiet=quiet)
         terms = Judging(chosen_rules(options.rules, options.margin), day(options.as_of))
-        done = audits.run_audit(
+        answer = audits.run_audit(
             config, out, terms, previous=options.previous, step=step, quiet=quiet,
             resume=options.resume,
         )  # fmt: skip
-    code = done.judged.exit_code if done.judged and options.gate else 0
-    return done.answer(step, code)
+    return answer if options.gate else replace(answer, exit_code=0)

@@ -9,9 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -33,37 +31,9 @@ from scotoma.steps.runner import fault_logged, refuse_too_early
 from scotoma.steps.table import named
 from scotoma.storage.files import remove_partial
 
-if TYPE_CHECKING:
-    from scotoma.steps.verdict import Judged
-
-
 AGAIN = ": measured again, with the models that are there"
 NOTHING_NEW = "note    nothing new: the audit of these inputs was finished before"
 UNTRACKED = "tracking is off; name a server in MLFLOW_TRACKING_URI or in tracking.uri"
-
-
-@dataclass(frozen=True)
-class AuditDone:
-    """What an audit, or one step of it, has left.
-
-    Attributes:
-        run: The run.
-        notes: What to say beside it, lines for stderr.
-        judged: The verdict; None where one step ran.
-        files: What that step has left.
-    """
-
-    run: Run
-    notes: Sequence[str]
-    judged: Judged | None = None
-    files: Sequence[str] = ()
-
-    def answer(self, step: str | None, exit_code: int = 0) -> Answer:
-        """What the command answers: the summary and the audit's file, or the files of a step."""
-        if self.judged is None:
-            content = {"step": step, "files": self.files}
-            return Answer("\n".join(self.files), content, self.notes, exit_code)
-        return Answer(self.judged.summary, self.run.path("audit.json"), self.notes, exit_code)
 
 
 def default_place(config: Config) -> str:
@@ -92,7 +62,7 @@ def run_audit(
     config: Config, place: str | None, judging: Judging | None = None, *,
     previous: str | None = None, step: str | None = None, quiet: bool = False,
     resume: bool = False,
-) -> AuditDone:  # fmt: skip
+) -> Answer:  # fmt: skip
     """Begin or resume an audit, by all steps or by one of them, and judge what they found.
 
     Args:
@@ -105,6 +75,9 @@ def run_audit(
         step: The one step to run, from what those before it left; nothing is judged or summed up.
         quiet: Show no progress.
         resume: Refuse to begin a run.
+
+    Returns:
+        The summary, audit.json, and the exit code of the verdict; or the files that a step left.
 
     Raises:
         ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
@@ -141,9 +114,7 @@ def run_audit(
                     refuse_too_early(run, step)
                     run_steps_in_child(run, console, lock, only=step)
                     checksums.seal(run.mirror)
-                    return AuditDone(
-                        run, _of_tracking(run) if step == "log" else (), files=_left(run, step)
-                    )
+                    return _left(run, step, _of_tracking(run) if step == "log" else ())
                 before = _records(run)
                 judging_needs = ("scotoma.steps.verdict", "scotoma.report.summary", "scipy.special")
                 run_steps_in_child(run, console, lock, meanwhile=judging_needs)
@@ -168,7 +139,7 @@ def run_audit(
             if not run.path("populations").exists():  # what was trained is never taken back
                 take_back()
             raise
-    return AuditDone(run, notes, judged)
+    return Answer(judged.summary, run.path("audit.json"), notes, judged.exit_code)
 
 
 def audit_beside(run: Run, config: Path, rules: Path | None, place: Path, *, quiet: bool) -> None:
@@ -191,17 +162,18 @@ def _records(run: Run) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in run.path("steps").glob("*.json")}
 
 
-def _left(run: Run, step: str) -> list[str]:
+def _left(run: Run, step: str, notes: Sequence[str]) -> Answer:
     """The files that a step has left."""
-    return sorted(
+    files = sorted(
         name
         for record in run.path("steps").glob("*.json")
         if re.fullmatch(rf"{step}(-\d+)?", record.stem)
         for name in read_json(record)["outputs"]
     )
+    return Answer("\n".join(files), {"step": step, "files": files}, notes)
 
 
-def log_again(place: str, *, quiet: bool = False) -> AuditDone:
+def log_again(place: str, *, quiet: bool = False) -> Answer:
     """Log a finished audit to MLflow, whatever has become of its data, and do nothing else.
 
     Args:
@@ -227,7 +199,7 @@ def log_again(place: str, *, quiet: bool = False) -> AuditDone:
         checksums.seal(run.mirror)
     if reason := read_json(run.path("tracking.json"))["reason"]:
         raise NotLogged(f"{UNLOGGED}: {reason}")
-    return AuditDone(run, _of_tracking(run), files=_left(run, "log"))
+    return _left(run, "log", _of_tracking(run))
 
 
 def _of_tracking(run: Run) -> list[str]:

@@ -25,6 +25,7 @@ from scotoma.audit.worst_change import (
     worst_change,
     worst_mean,
 )
+from scotoma.document import Unit, in_words
 from scotoma.printable import printable
 
 NOTE = "mlflow.note.content"
@@ -230,18 +231,21 @@ def _variant(
         record.params["verdict"] = word
         record.tags["scotoma.verdict"] = word
     headline = _headline(audit, name)
+    scored = f" {escape_markdown(audit.scores.unit)}".rstrip() if audit.scores else ""
     models = f"{variant.members} model{'s' * (variant.members != 1)}"
     note = [f"**{word or 'baseline'}** {escape_markdown(name)}: {models}", ""]
     note += [f"- {escape_markdown(line)}" for line in judged.sentences] if judged else []
     for key, quantity, where, unit in headline:
         if len(record.metrics) + 3 <= HEAD:
             record.quantity(key, quantity)
-        shown = _shown(quantity, unit)
+        shown, named = in_words(quantity, unit), scored * (unit == "score")
+        known = f"{shown}{named}, n = {quantity.n:,}"
+        shown = escape_markdown(shown) if quantity.value is None else known
         note.append(f"- {key}: {shown}" + f" in {escape_markdown(where)}" * bool(where))
     worst = next(((q, where, unit) for _, q, where, unit in headline if where), None)
     if worst is not None:
         record.params["worst_group"] = printable(worst[1])
-        record.params["worst_rise"] = _shown(worst[0], worst[2], plain=True)
+        record.params["worst_rise"] = printable(in_words(worst[0], worst[2]))[:TEXT_LENGTH]
     if judged is not None and len(record.metrics) < HEAD:
         counted = [test.verdict for test in judged.counted]
         record.number("tests_failed", counted.count("FAIL"))
@@ -256,12 +260,12 @@ def _colour(place: int) -> str:
     return COLOURS[(place - 1) % len(COLOURS)] if place else DENSE_COLOUR
 
 
-def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, str]]:
+def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, Unit]]:
     """The numbers that a reader looks for: name, number, whose it is, and its unit in words."""
-    rows: list[tuple[str, Quantity, str, str]] = []
+    rows: list[tuple[str, Quantity, str, Unit]] = []
     named = audit.group_names
 
-    def tell(key: str, row: Any, part: str, unit: str) -> None:
+    def tell(key: str, row: Any, part: str, unit: Unit) -> None:
         if row is not None:
             own = row[part] if isinstance(row, Mapping) else row
             number = own.number if isinstance(own, Row) else getattr(row, part)
@@ -269,31 +273,30 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, str]]:
             rows.append((key, number, group, unit))
 
     if audit.scores is not None:
-        unit = f" {audit.scores.unit}" if audit.scores.unit else ""
         if means := audit.at("scores", name, "means."):
             worst = worst_mean(audit, name) or {}
-            tell("worse_percent_worst", worst.get("relative"), "number", "%")
-            tell("worse_worst", worst.get("worse"), "number", unit)
-            tell("worse_percent", means[0]["relative"], "number", "%")
-        tell("mean_score", mean_score(audit, name), "number", unit)
+            tell("worse_percent_worst", worst.get("relative"), "number", "percent")
+            tell("worse_worst", worst.get("worse"), "number", "score")
+            tell("worse_percent", means[0]["relative"], "number", "percent")
+        tell("mean_score", mean_score(audit, name), "number", "score")
         return rows
     changes = {metric: worst_change(audit, name, metric) for metric in ("error", "fpr", "fnr")}
     tell("error_rise_worst", changes.pop("error"), "absolute", "points")
     cie = audit.divergence[name].cie if name in audit.divergence else None
     if cie is not None and not audit.labelled:
-        tell("changed_worst", most_changed(audit, name), "changed", "%")
+        tell("changed_worst", most_changed(audit, name), "changed", "rate")
     if audit.labelled:
-        tell("accuracy", audit.accuracy[name], "top1", "%")
+        tell("accuracy", audit.accuracy[name], "top1", "rate")
     tell("cie_excess", cie, "excess", "points")
     overall = audit.at("rates", name, class_name=None)
     tell("error_rise", next(iter(overall), None), "absolute", "points")
-    tell("error_worst", highest_error(audit, name), "compressed", "%")
+    tell("error_worst", highest_error(audit, name), "compressed", "rate")
     for metric, change in changes.items():
         tell(f"{metric}_rise_worst", change, "absolute", "points")
     if (gap := largest_gap(audit, name)) is not None:
         pair = " against ".join(gap_groups(audit, gap))
         rows.append(("error_gap_worst", gap["gap"].number, pair, "points"))
-    tell("cie_share", cie, "cie_share", "%")
+    tell("cie_share", cie, "cie_share", "rate")
     return rows
 
 
@@ -475,22 +478,6 @@ def model_name(record: RunRecord) -> str:
 def escape_markdown(text: str) -> str:
     """A name that is nothing but its letters in Markdown and HTML: the rest becomes entities."""
     return "".join(c if c.isalnum() or c in " -" else f"&#{ord(c)};" for c in printable(text))
-
-
-def _shown(quantity: Quantity, unit: str, *, plain: bool = False) -> str:
-    """A number in words, with its interval and n; `plain` for a parameter, without n."""
-    value, low, high = quantity.value, quantity.low, quantity.high
-    if value is None or not math.isfinite(value):
-        reason = quantity.reason or "undefined"
-        return printable(reason)[:TEXT_LENGTH] if plain else escape_markdown(reason)
-    share = unit == "points" or (unit == "%" and quantity.scale != "log")
-    factor = POINTS if share else 1
-    sign = "+" if unit == "points" or quantity.scale == "log" else ""
-    digits = f"{sign}.1f" if unit in ("points", "%") else ".4g"
-    shown, *ends = (f"{factor * end:{digits}}" for end in (value, low, high) if end is not None)
-    unit = f" {unit}" if unit == "points" else unit
-    text = f"{shown}{unit}" + (f" [{ends[0]}, {ends[1]}]" if len(ends) == 2 else "")
-    return text if plain else f"{text}, n = {quantity.n:,}"
 
 
 LONGEST = 220  # MLflow takes 250; `detail/` goes before, ` no 2` and `_high` may follow

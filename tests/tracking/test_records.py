@@ -120,7 +120,7 @@ def test_parameters_are_true_or_absent(audit: dict[str, Any]) -> None:
         "verdict": "FAIL", "members": 2, "sparsity": 0.0, "bits": 8,
         "worst_group": "sex=male,age=old", "worst_rise": int8["worst_rise"],
     }  # fmt: skip
-    assert re.fullmatch(r"\+7\.1 points \[\+\d\.\d, \+\d+\.\d\]", int8["worst_rise"])
+    assert re.fullmatch(r"\+7\.\d\d points \[\+\d\.\d\d, \+\d+\.\d\d\]", int8["worst_rise"])
     audit["variants"][2] |= {"sparsity": None, "bits": None}  # a table of predictions
     assert {"sparsity", "bits"}.isdisjoint(variant(audit, "int8-static", GATE).params)
     assert variant(audit, "dense").params == {"members": 2, "sparsity": 0.0, "bits": 32}
@@ -223,7 +223,7 @@ def test_the_worst_change_is_the_surest_one_and_not_the_largest(audit: dict[str,
     rises = {row["group"]: row["absolute"]["value"] for row in audit["subgroups"]["prune-0.9"][:4]}
     assert rises["age=old"] > numbers(found)["error_rise_worst"]
     assert found.params["worst_group"] == "sex=male,age=old"
-    assert "error_rise_worst: +7.0 points [" in found.tags["mlflow.note.content"]
+    assert "error_rise_worst: +7.00 points [" in found.tags["mlflow.note.content"]
 
 
 @given(
