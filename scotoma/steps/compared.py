@@ -67,7 +67,7 @@ from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
 from scotoma.steps.measures.rates import class_rates_asked
 from scotoma.steps.prepare import refuse_unfit_rules
-from scotoma.verdict.words import admission_lines
+from scotoma.verdict.words import admission_lines, too_small
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
 Verdict = tuple[GateFile, Sequence[AdmissionNote]]  # and what its audit says of the answers
@@ -566,9 +566,7 @@ def _verdict_section(verdict: Verdict | None, told: Collection[str] = ()) -> Sec
     above = {*told}.union(*(variant.sentences for variant in gate.variants))
     for variant in gate.variants:
         lines.append(f"{variant.verdict:<7} {variant.name}: {'; '.join(variant.sentences)}.")
-        if small := variant.too_small:
-            more = f" and {len(small) - 3} more" if len(small) > 3 else ""
-            lines.append(f"Too small to judge: {', '.join(small[:3])}{more}.")
+    lines += filter(None, [too_small(gate.variants)])
     asked = [one for one in admission if one.blocks_pass or one.rule != "chance"]
     lines += [f"note    {line}." for line in admission_lines(asked) if line not in above]
     if gate.scope == "shipped":
