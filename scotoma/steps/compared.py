@@ -562,10 +562,8 @@ def _verdict_section(verdict: Verdict | None, told: Collection[str] = ()) -> Sec
         missing = "Not judged: the score is a number; say from where on it is right, --right-from."
         return Section("verdict", "", [missing])
     gate, admission = verdict
-    lines: list[str] = []
     above = {*told}.union(*(variant.sentences for variant in gate.variants))
-    for variant in gate.variants:
-        lines.append(f"{variant.verdict:<7} {variant.name}: {'; '.join(variant.sentences)}.")
+    lines = [f"{one.verdict:<7} {one.name}: {'; '.join(one.sentences)}." for one in gate.variants]
     lines += filter(None, [too_small(gate.variants)])
     asked = [one for one in admission if one.blocks_pass or one.rule != "chance"]
     lines += [f"note    {line}." for line in admission_lines(asked) if line not in above]
