@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scotoma.config import Config, Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
 from scotoma.inference import Network
 from scotoma.run import Run, read_json
 from scotoma.run.shards import Shard
+
+if TYPE_CHECKING:
+    from scotoma.config import Config, Variant
 
 
 def members_of(config: Config, variant: str, shard: Shard) -> range:

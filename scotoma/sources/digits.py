@@ -47,8 +47,7 @@ class DigitsSource(Source):
     recipe: Recipe = Recipe()
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
-        table = load_digits_s(self)
-        return SourceTable(table if images else table.drop("image"), self.kind)
+        return SourceTable(load_digits_s(self, images=images), self.kind)
 
     def files_read(self, config: Config) -> SourceFiles:
         return SourceFiles({self.kind: StampedFiles.one(str(digits_file()))})
@@ -58,17 +57,18 @@ class DigitsSource(Source):
         return LookedAt(encoded[0], sum(encoded.bin.size()))
 
 
-def load_digits_s(source: DigitsSource) -> pl.DataFrame:
+def load_digits_s(source: DigitsSource, *, images: bool = True) -> pl.DataFrame:
     """Make the digits in two styles.
 
     Args:
         source: The share of a class's majority style in training.
+        images: Whether to draw them, which takes most of the time.
 
     Returns:
-        One row an image: `example_id`, `split`, `image` (PNG), `digit`, `style` (plain or styled),
-        `exposure` (majority or minority: how often training shows this class in this style) and
-        `source_id`, which both styles of one test digit share; of digits that are dim or inverted
-        also `parity` (even or odd), which decides the majority style.
+        One row an image: `example_id`, `split`, `image` (PNG, if `images` is set), `digit`,
+        `style` (plain or styled), `exposure` (majority or minority: how often training shows this
+        class in this style) and `source_id`, which both styles of one test digit share; of digits
+        that are dim or inverted also `parity` (even or odd), which decides the majority style.
     """
     table = np.loadtxt(digits_file(), delimiter=",")
     pixels, digits = table[:, :-1].reshape(-1, 8, 8) * (255 / 16), table[:, -1].astype(int)
@@ -87,7 +87,8 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
             {
                 "example_id": f"{index:04d}-{STYLES[style]}",
                 "split": split,
-                "image": {
+                "image": images
+                and {
                     "bytes": _png(draw_digit(pixels[index], STYLES[style], source.styled)),
                     "path": f"{index:04d}-{STYLES[style]}.png",
                 },
@@ -99,7 +100,7 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
             }
             for index, split, style in rows
         ]
-    )
+    ).drop([] if images else "image")
 
 
 def digits_file() -> Path:

@@ -43,7 +43,6 @@ from scotoma.comparison.section import (
     listing_document,
 )
 from scotoma.comparison.strata import Strata, strata_section
-from scotoma.config import load_config
 from scotoma.config.gate import chosen_rules, day, default_rules
 from scotoma.config.gate_changes import ChangeRule, MaxIncrease, SlicesRule
 from scotoma.config.gate_levels import LevelRule
@@ -183,6 +182,7 @@ def _audit_answers(
         judging: Rules and day.
         quiet: Whether to write nothing to stderr.
     """
+    from scotoma.config import load_config
     from scotoma.steps.audit import run_audit
 
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from scotoma import storage
 from scotoma.answers.note import AdmissionNote, reading_note
-from scotoma.config import Config, Variant
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.members import recorded_members
 from scotoma.printable import printable
@@ -26,6 +25,7 @@ from scotoma.tracking.store import tracking_uri
 if TYPE_CHECKING:
     import onnx
 
+    from scotoma.config import Config, Variant
     from scotoma.inference import Network
 
 

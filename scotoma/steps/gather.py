@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scotoma.config import Variant
 from scotoma.inference.members import manifests, member_files
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
 from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import file_digest, written
+
+if TYPE_CHECKING:
+    from scotoma.config import Variant
 
 SCOPES = {"layer": "each layer by itself", "global": "all layers of a member together"}
 MASKS = {"shadow": "keep receiving gradients until the last update",

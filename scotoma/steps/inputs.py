@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from scotoma import storage
 from scotoma.answers.note import AdmissionNote
-from scotoma.config import Config
 from scotoma.config.newest import Newest, at_newest
 from scotoma.datasets.parts import ExamplesPart, part_digest
 from scotoma.printable import printable
@@ -23,6 +23,9 @@ from scotoma.run.folder import INPUTS
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import Sources, examine, read_sources, write_sources
 from scotoma.storage import StampedFiles
+
+if TYPE_CHECKING:
+    from scotoma.config import Config
 
 
 def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scotoma.config import Config
 from scotoma.config.gate import (
     GateRules,
     refuse_rules_about_labels,
@@ -26,6 +25,7 @@ from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
 
 if TYPE_CHECKING:
+    from scotoma.config import Config
     from scotoma.sources.answers import SuppliedAnswers
 
 

@@ -7,13 +7,15 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scotoma.config import Config
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 from scotoma.run import Run
 from scotoma.run.shards import Shard
+
+if TYPE_CHECKING:
+    from scotoma.config import Config
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scotoma.audit.reading import LoggedAudit
-from scotoma.config import Config
 from scotoma.errors import DataError
 from scotoma.extras import home_of
 from scotoma.printable import printable
@@ -36,6 +35,9 @@ from scotoma.tracking.connection import (
 )
 from scotoma.tracking.kubeflow import PARENT, kubeflow_run
 from scotoma.tracking.records import NOTE
+
+if TYPE_CHECKING:
+    from scotoma.config import Config
 
 WITHOUT_RESULT = ("failed", "skipped")  # names of runs
 PAGE = "report.html"  # of megabytes; audit.json, gate.json and the chart of the months stay

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.worst_change import worst_change, worst_mean
-from scotoma.config import Config
 from scotoma.extras import needs
 from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import passing_over
@@ -21,6 +20,9 @@ from scotoma.tracking.records import (
     escape_markdown,
     metric_names,
 )
+
+if TYPE_CHECKING:
+    from scotoma.config import Config
 
 PARENT = "mlflow.parentRunId"
 RUN_ID, PAGE = "kfp.pipeline_run_id", "kfp.pipeline_run_url"  # tags of the plugin's run

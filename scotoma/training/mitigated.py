@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
@@ -13,6 +12,7 @@ from scotoma.numbers.inputs import Ints
 from scotoma.run import Run, code_digest, read_json
 
 if TYPE_CHECKING:
+    from scotoma.config import Config
     from scotoma.mitigation.groups import TrainingGroups
     from scotoma.training.stacked_network import Tensors
     from scotoma.training.task import TrainingTask

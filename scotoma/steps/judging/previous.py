@@ -6,11 +6,11 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scotoma import storage
 from scotoma.audit import parse_audit, read_audit, read_part, write_part
 from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.config import Config
 from scotoma.config.gate import GateRules
 from scotoma.config.gate_changes import SincePreviousRule
 from scotoma.datasets.parts import part_digest
@@ -20,6 +20,9 @@ from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.sources import read_sources
 from scotoma.storage.files import file_digest
+
+if TYPE_CHECKING:
+    from scotoma.config import Config
 
 PREVIOUS = "previous.json"
 MARGIN = 0.01  # where the configuration says no more than that it is asked

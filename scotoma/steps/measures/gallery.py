@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.run import Run
 from scotoma.slices.hashing import hash_ids
 
 if TYPE_CHECKING:
+    from scotoma.config import Config
     from scotoma.datasets import AuditedExamples
     from scotoma.predictions import Predictions
 

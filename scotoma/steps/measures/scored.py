@@ -11,7 +11,6 @@ import polars as pl
 from scotoma.answers.digest import answers_digest
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit.base import rows_at
-from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate, undefined
@@ -23,6 +22,7 @@ from scotoma.sources.contract import Score
 
 if TYPE_CHECKING:
     from scotoma.comparison.means import ScoreTable
+    from scotoma.config import Variant
 
 
 SHARES = (0.1, 0.5, 0.9)  # quantiles
