@@ -336,77 +336,57 @@ def _of_metrics(path: str, location: Location, fault: dict[str, Any]) -> str:
 NAMED_AT_MOST = 5  # of what there is, where no name is near
 
 
-def refuse_rules_about_labels(rules: GateRules) -> None:
-    """Refuse rules that only labels can answer, for an audit without labels.
-
-    Args:
-        rules: The gate.
-
-    Raises:
-        DataError: There is one.
-
-    >>> from scotoma.config.gate import default_rules
-    >>> refuse_rules_about_labels(default_rules(positive=False))
-    Traceback (most recent call last):
-    ...
-    scotoma.errors.DataError: rule 'error_groups' needs labels, and the test examples have none; \
-ask cie_share_excess or labels_changed
-    """
-    for rule in rules.rules:
-        of_labels = isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
-        of_labels |= isinstance(rule, PicturesRule) and rule.metric == "overconfidence"
-        of_labels |= isinstance(rule, ChangeRule) and rule.metric != "unanswered"
-        if of_labels or isinstance(rule, ClassesRule | RobustnessRule | SlicesRule):
-            raise DataError(
-                f"rule {printable(rule.id)!r} needs labels, and the test examples have none; ask "
-                "cie_share_excess or labels_changed"
-            )
-
-
-def refuse_rules_of_other_kind(rules: GateRules, *, scored: bool) -> None:
-    """Refuse rules about classes for an audit of scores, and the other way round.
-
-    Args:
-        rules: The gate.
-        scored: Whether the examples have scores instead of classes.
-
-    Raises:
-        DataError: There is one.
-
-    >>> from scotoma.config.gate import default_rules
-    >>> refuse_rules_of_other_kind(default_rules(positive=False), scored=True)
-    Traceback (most recent call last):
-    ...
-    scotoma.errors.DataError: rule 'error_groups' asks for error, and the examples have scores and \
-no classes; ask for mean_score
-    """
-    for rule in rules.rules:
-        if isinstance(rule, ScoreRule) is not scored:
-            has = "classes and no scores; ask for error, fpr or fnr"
-            has = "scores and no classes; ask for mean_score" if scored else has
-            raise DataError(
-                f"rule {printable(rule.id)!r} asks for {rule.metric}, and the examples have {has}"
-            )
-
-
-def refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:
-    """Refuse rules that name an attribute or a group that the test examples do not have.
+def refuse_unfit_rules(
+    rules: GateRules, keys: Iterable[str], *, labelled: bool, scored: bool
+) -> None:
+    """Refuse rules for groups, classes or labels that there are not.
 
     Args:
         rules: The gate.
         keys: Keys of the groups of the test examples, such as `sex=male`.
+        labelled: Whether these have labels.
+        scored: Whether they have scores instead of classes.
 
     Raises:
-        DataError: A name is unknown; it tells which, where it stands and what it may have meant.
+        DataError: There is one; it tells which, where it stands and what it may have meant.
 
-    >>> from scotoma.config.gate import parse_rules
+    >>> built_in = default_rules(positive=False)
+    >>> refuse_unfit_rules(built_in, ["all"], labelled=False, scored=False)
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: rule 'error_groups' needs labels, and the test examples have none; \
+ask cie_share_excess or labels_changed
+    >>> refuse_unfit_rules(built_in, ["all"], labelled=True, scored=True)
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: rule 'error_groups' asks for error, and the examples have scores and \
+no classes; ask for mean_score
     >>> text = "{must: [sexx], rules: [{id: cie, metric: cie_share_excess, max: 0.1}]}"
     >>> rules = parse_rules(text, "gate.yaml")
-    >>> refuse_unknown_groups(rules, ["all", "sex=male"])
+    >>> refuse_unfit_rules(rules, ["all", "sex=male"], labelled=True, scored=False)
     Traceback (most recent call last):
     ...
     scotoma.errors.DataError: must names 'sexx', which no test example has; did you mean 'sex'?
     """
+    _refuse_unknown_groups(rules, keys)
+    for rule in rules.rules:
+        called = f"rule {printable(rule.id)!r}"
+        if isinstance(rule, ScoreRule) is not scored:
+            has = "classes and no scores; ask for error, fpr or fnr"
+            has = "scores and no classes; ask for mean_score" if scored else has
+            raise DataError(f"{called} asks for {rule.metric}, and the examples have {has}")
+        of_labels = isinstance(rule, ClassesRule | RobustnessRule | SlicesRule)
+        of_labels |= isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
+        of_labels |= isinstance(rule, PicturesRule) and rule.metric == "overconfidence"
+        of_labels |= isinstance(rule, ChangeRule) and rule.metric != "unanswered"
+        if of_labels and not labelled and not scored:
+            raise DataError(
+                f"{called} needs labels, and the test examples have none; ask cie_share_excess or "
+                "labels_changed"
+            )
+
+
+def _refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:
     groups = set(keys)
     attributes = {attribute for key in groups for attribute, _ in parse_group_key(key)}
     named = [("must", name, groups | attributes) for name in rules.must]

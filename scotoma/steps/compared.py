@@ -43,7 +43,7 @@ from scotoma.comparison.section import (
     listing_document,
 )
 from scotoma.comparison.strata import Strata, strata_section
-from scotoma.config.gate import chosen_rules, day, default_rules
+from scotoma.config.gate import chosen_rules, day, default_rules, refuse_unfit_rules
 from scotoma.config.gate_changes import ChangeRule, MaxIncrease, SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.sections import SliceSettings
@@ -65,7 +65,6 @@ from scotoma.steps.in_memory import AnswersInMemory, gate_of
 from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
 from scotoma.steps.measures.rates import class_rates_asked
-from scotoma.steps.prepare import refuse_unfit_rules
 from scotoma.verdict.words import admission_lines, too_small
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
@@ -147,7 +146,8 @@ def _judge_answers(
     answers = replace(answers, populations=(dense, *(named[name] for name in natural_order(named))))
     examples, rules = answers.examples, judging.rules
     if rules is not None:
-        refuse_unfit_rules(rules, examples, scored=False)
+        keys = examples.partition().keys
+        refuse_unfit_rules(rules, keys, labelled=examples.labelled, scored=False)
     asked = () if rules is None else rules.rules  # the default rules ask for none of these
     levels = {rule.metric.partition(".")[0] for rule in asked if isinstance(rule, LevelRule)}
     described = [*examples.attributes, *examples.features.columns]

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scotoma.config.gate import (
-    GateRules,
-    refuse_rules_about_labels,
-    refuse_rules_of_other_kind,
-    refuse_unknown_groups,
-)
+from scotoma.config.gate import refuse_unfit_rules
 from scotoma.datasets import AuditedExamples, checked_parts
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.processes import progress
@@ -46,7 +41,8 @@ def prepare(run: Run) -> list[Path]:
     rules = Judging.of(run).rules
     if rules is not None:
         tested = AuditedExamples.read(run.examples, images=False).split("test")
-        refuse_unfit_rules(rules, tested, scored=run.config.source.score is not None)
+        scored = run.config.source.score is not None
+        refuse_unfit_rules(rules, tested.partition().keys, labelled=tested.labelled, scored=scored)
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
         from scotoma.robustness.predict import plan_of
@@ -58,14 +54,6 @@ def prepare(run: Run) -> list[Path]:
     from scotoma.steps.judging.previous import fetch_previous  # SciPy comes with it
 
     return [*leaves, *fetch_previous(run)]
-
-
-def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: bool) -> None:
-    """Refuse rules for groups or labels that there are not before hours of work, not after."""
-    refuse_unknown_groups(rules, examples.partition().keys)
-    refuse_rules_of_other_kind(rules, scored=scored)
-    if not examples.labelled and not scored:
-        refuse_rules_about_labels(rules)
 
 
 @when_due

@@ -16,13 +16,7 @@ from scotoma.audit.gate import Margins
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import EXCESS
 from scotoma.audit.robustness import ALL_KINDS
-from scotoma.config.gate import (
-    GateRules,
-    Rule,
-    refuse_rules_about_labels,
-    refuse_rules_of_other_kind,
-    refuse_unknown_groups,
-)
+from scotoma.config.gate import GateRules, Rule, refuse_unfit_rules
 from scotoma.config.gate_changes import (
     ChangedRule,
     ChangeRule,
@@ -197,10 +191,8 @@ def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -
             labels that it does not have.
     """
     audit = rows.audit
-    refuse_unknown_groups(rules, audit.group_names)
-    refuse_rules_of_other_kind(rules, scored=audit.scores is not None)
-    if not audit.labelled and audit.scores is None:
-        refuse_rules_about_labels(rules)
+    scored = audit.scores is not None
+    refuse_unfit_rules(rules, audit.group_names, labelled=audit.labelled, scored=scored)
     return [one for rule in rules.rules for one in _of_rule(Asking(rows, rule, rules, before))]
 
 
