@@ -270,6 +270,10 @@ class Config(Frozen):
         heads = self.mitigation is not None and self.mitigation.heads
         return heads or self.keep_scores == "full"
 
+    def with_source(self, **keys: Any) -> Config:
+        """The same with other values of keys of its source."""
+        return self.model_copy(update={"source": self.source.model_copy(update=keys)})
+
     def completed(self) -> Config:
         """The same with what files of the source say: variants, classes, sizes of images."""
         return self.source.completed(self)

@@ -116,8 +116,7 @@ def at_newest(config: Config, previous: str = "") -> tuple[Config, str | None]:
         return config, None
     name = previous or _newest(list(asking.values()))
     places = {key: pattern.path.replace(MARK, name) for key, pattern in asking.items()}
-    source = config.source.model_copy(update=places)
-    return config.model_copy(update={"source": source}), name
+    return config.with_source(**places), name
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,12 @@ class Run:
     uri: str = ""
 
     @classmethod
+    def of(cls, place: str, config: Config) -> Run:
+        """A place where nothing need be: a path or `s3://BUCKET/PREFIX`."""
+        mirror = Mirror.of(place)
+        return cls(mirror.root, config, mirror.uri)
+
+    @classmethod
     def create(cls, place: str | Path, config: Config) -> Run:
         """Make the folder, or take it up again.
 

@@ -88,7 +88,7 @@ def completed(config: Config) -> Config:
     if source.score is not None or known:
         return config
     found = predicted_classes(tables, names_in_files(config).values(), config.limits)
-    return config.model_copy(update={"source": source.model_copy(update={"classes": found})})
+    return config.with_source(classes=found)
 
 
 def _baseline(config: Config, known: Sequence[str]) -> str:

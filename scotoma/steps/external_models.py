@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scotoma import storage
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.members import recorded_members
@@ -17,7 +16,6 @@ from scotoma.processes import progress
 from scotoma.readers.hugging_face import CONFIG, class_names, in_words_of_labels, read_json_file
 from scotoma.readers.onnx_outputs import is_one_score, is_probability
 from scotoma.run import Run, read_record, write_json
-from scotoma.run.mirror import local_folder
 from scotoma.storage.files import file_digest, written
 from scotoma.tracking.registry import download_model
 from scotoma.tracking.store import tracking_uri
@@ -44,9 +42,7 @@ def registry_of(config: Config, place: str) -> str:
     Raises:
         ConfigError: MLflow is off, or no server is named.
     """
-    root = local_folder(place or RUNS)
-    here = Run(root, config, place if storage.is_remote(place) else "")
-    if uri := tracking_uri(here):
+    if uri := tracking_uri(Run.of(place or RUNS, config)):
         return uri
     raise ConfigError(
         f"source.models {config.source.registered} is asked of MLflow, which is off or not named; "
@@ -110,8 +106,7 @@ def models_here(run: Run) -> Config:
     if run.config.source.registered is None:
         return run.config
     run.mirror.fetch_folder(MODELS)
-    source = run.config.source.model_copy(update={"models": str(run.path(MODELS))})
-    return run.config.model_copy(update={"source": source})
+    return run.config.with_source(models=str(run.path(MODELS)))
 
 
 def facts_of_model(

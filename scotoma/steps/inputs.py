@@ -63,8 +63,9 @@ def with_variants(config: Config) -> Config:
     if not config.source.has_answers:
         return config
     completed = at_newest(config)[0].completed()
-    source = config.source.model_copy(update={"classes": completed.source.known_classes})
-    return completed.model_copy(update={"source": source})
+    return completed.model_copy(update={"source": config.source}).with_source(
+        classes=completed.source.known_classes
+    )
 
 
 def _resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
@@ -78,7 +79,7 @@ def _resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
         from scotoma.tracking.registry import aliased
 
         known = Newest("", str(asked), str(aliased(asked, registry_of(config, place))))
-    return _of(config, known.models), Newest(name or "", known.asked, known.models)
+    return config.with_source(models=known.models), Newest(name or "", known.asked, known.models)
 
 
 @contextlib.contextmanager
@@ -92,12 +93,7 @@ def looked_at(config: Config) -> Iterator[tuple[Config, Newest | None]]:
 
     with tempfile.TemporaryDirectory() as folder:
         download_models(complete, "", Path(folder))
-        yield _of(complete, folder), newest
-
-
-def _of(config: Config, models: str) -> Config:
-    source = config.source.model_copy(update={"models": models})
-    return config.model_copy(update={"source": source})
+        yield complete.with_source(models=folder), newest
 
 
 def _known(place: str) -> Newest:

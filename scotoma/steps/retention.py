@@ -245,8 +245,7 @@ def tidied(
     audits = plan_deletion(config.project, root, keep, as_of=as_of)
     if dry_run:
         return audits, []
-    beside = storage.join(root, "another") if storage.is_remote(root) else ""
-    uri = tracking_uri(Run(Path(root, "another"), config, beside))
+    uri = tracking_uri(Run.of(storage.join(root, "another"), config))
     return delete_unkept(audits, keep, uri)
 
 

@@ -64,7 +64,7 @@ def project_trend(project: str, runs: str) -> tuple[Document, dict[str, Any], st
     is_file = Path(project).is_file()
     config = load_config(Path(project)) if is_file else default_config()
     name = config.project if is_file else project
-    uri = tracking_uri(Run(Path(runs, "another"), config))
+    uri = tracking_uri(Run.of(str(Path(runs, "another")), config))
     if not uri:
         raise ConfigError("trend reads MLflow, and tracking is off; set tracking.uri")
     logged = history(name, uri)

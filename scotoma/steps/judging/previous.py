@@ -17,7 +17,7 @@ from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError, ScotomaError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
 from scotoma.storage.files import file_digest
 
@@ -69,7 +69,7 @@ def leave_previous(folder: Mirror, place: str, margin: float | None = None) -> N
         raise DataError(f"--previous must name a finished audit, got no {address}; correct it")
     if margin is None and (known := read_previous(folder)) is not None:
         margin = known.margin
-    of = Mirror(local_folder(place), place if storage.is_remote(place) else "")
+    of = Mirror.of(place)
     of.fetch([of.root / "audit.json"])
     checksums.refuse_changed(of, ["audit.json"])
     previous = _read((of.root / "audit.json").read_bytes(), address, place)

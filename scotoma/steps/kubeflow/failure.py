@@ -11,7 +11,7 @@ import sys
 from scotoma import storage
 from scotoma.errors import UNLOGGED, ScotomaError
 from scotoma.run import Run, checksums, read_json
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.run.shards import shards
 from scotoma.steps.kubeflow.begin import read_configuration
 from scotoma.steps.kubeflow.pods import UNEXPLAINED, why_ended
@@ -53,8 +53,7 @@ def record_failure(
     else:
         if not config:
             return
-        uri = place if storage.is_remote(place) else ""
-        run = Run(local_folder(place), read_configuration(config), uri)
+        run = Run.of(place, read_configuration(config))
         step = "begin-scheduled" if scheduled else "prepare"
     cancelled = state == CANCELLED
     if cancelled:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from pathlib import Path
 
 from scotoma import storage
 from scotoma._version import __version__
@@ -12,7 +11,7 @@ from scotoma.config import Config, Kubeflow
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.processes.machine import missing_gpus
 from scotoma.run import Run, code_digest, write_json
-from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.mirror import Mirror
 from scotoma.run.step_logs import FOLDER
 from scotoma.steps.kubeflow.begin import read_configuration
 
@@ -83,7 +82,7 @@ def _missing_variables(kubeflow: Kubeflow) -> str:
 
 
 def _mirror(run_uri: str) -> Mirror:
-    return Mirror(local_folder(run_uri), run_uri if storage.is_remote(run_uri) else "")
+    return Mirror.of(run_uri)
 
 
 def _storage_fault(run_uri: str) -> str:
@@ -108,7 +107,7 @@ def _mlflow_fault(run_uri: str, config: Config) -> str:
     from scotoma.tracking.connection import fault, quiet
     from scotoma.tracking.store import tracking_uri
 
-    run = Run(Path(local_folder(run_uri)), config, run_uri if storage.is_remote(run_uri) else "")
+    run = Run.of(run_uri, config)
     uri = tracking_uri(run, dict(os.environ))
     if not uri or uri.startswith("sqlite:"):
         return ""
