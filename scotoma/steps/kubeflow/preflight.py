@@ -52,7 +52,7 @@ def preflight(run_uri: str, part: str, config: str, job: str, code: str) -> None
     )
     faults = [fault for fault in tried if fault]
     if not unwritable:
-        mirror = _mirror(run_uri)
+        mirror = Mirror.of(run_uri)
         record = mirror.root / FOLDER / f"preflight-{part}.json"
         record.parent.mkdir(parents=True, exist_ok=True)
         write_json(record, {"job": job, "faults": faults})
@@ -81,13 +81,9 @@ def _missing_variables(kubeflow: Kubeflow) -> str:
     return f"these variables are empty: {', '.join(missing)}; correct the secrets" * bool(missing)
 
 
-def _mirror(run_uri: str) -> Mirror:
-    return Mirror.of(run_uri)
-
-
 def _storage_fault(run_uri: str) -> str:
     """Why a file cannot be written, read again and removed; empty if it can."""
-    mirror = _mirror(run_uri)
+    mirror = Mirror.of(run_uri)
     probe = mirror.root / FOLDER / f"preflight-{uuid.uuid4().hex}.json"
     try:
         probe.parent.mkdir(parents=True, exist_ok=True)
