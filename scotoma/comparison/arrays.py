@@ -187,7 +187,7 @@ def compare(
     floor = None
     if reruns:
         if d.shape[1] > 1:
-            floor = rerun_floor(_outcomes(d, labels), _outcomes(c, labels), level=level)
+            floor = rerun_floor([_outcomes(d, labels)], [_outcomes(c, labels)], level=level)
         before, after = align_reruns(d.shape[1], c.shape[1])
         times = len(before)
         rows = np.repeat(np.arange(len(labels)) if rows is None else rows, times)

@@ -12,6 +12,7 @@ from scotoma.comparison.section import compared_document
 from scotoma.document import Column, Document, Interval, Section, Table
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
+from scotoma.readers.logs import matching
 from scotoma.readers.summaries import Average, Summary, read_summaries
 
 
@@ -148,6 +149,7 @@ def average_changes(before: Summary, after: Summary, tasks: Sequence[str]) -> li
         DataError: They share no score.
     """
     known = {(one.task, one.metric): one for one in after.averages}
+    tasks = matching(tasks, dict.fromkeys(one.task for one in before.averages))
     pairs = [
         (one, known[one.task, one.metric])
         for one in before.averages

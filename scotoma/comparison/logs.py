@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -33,7 +34,7 @@ from scotoma.comparison.strata import Strata, StrataLosses, same_questions, stra
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import CORRECT, LogColumns
-from scotoma.readers.logs import attributes_of, read_logs
+from scotoma.readers.logs import attributes_of, matching, read_logs
 from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
 from scotoma.run.mirror import place_here
@@ -50,6 +51,7 @@ TABLE_KEYS = {  # columns of --examples that name an example or its content, to 
     **dict.fromkeys(("example_id", "doc_id", "id", "sample_id"), "example_id"),
 }
 OF_ROWS = TABLE_KEYS | {"task": "task"}  # what the logs of any tool say of an example
+FAMILY = "family"  # attribute of the tasks that one pattern of --task names
 MOST_FEATURES = 12  # attributes beside the groups that may define slices
 FEATURE_VALUES = (2, 50)
 LOOKED_THROUGH = (
@@ -408,7 +410,8 @@ def _tasks(
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> list[str]:
     common = [task for task in logs[0] if task in logs[1]]
-    for task in question.task:
+    named = matching(question.task, common)
+    for task in named:
         if task not in common:
             raise ConfigError(
                 f"--task {printable(task)!r} is not in both logs, which share "
@@ -419,7 +422,7 @@ def _tasks(
             f"logs of {models[0].name} and {models[1].name} must share a task, got "
             f"{', '.join(logs[0])} and {', '.join(logs[1])}; name logs of the same evaluation"
         )
-    return list(question.task) or common
+    return named or common
 
 
 def _shared_scores(before: EvaluationLog, after: EvaluationLog) -> list[str]:
@@ -459,7 +462,7 @@ def _scored(
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> tuple[list[str], list[str]]:
     """The tasks with a score of both models, and a note on each other one, unless it was named."""
-    if question.task or len(tasks) == 1:
+    if list(tasks) == [*question.task] or len(tasks) == 1:
         return list(tasks), []
     wanted = question.score
 
@@ -480,12 +483,17 @@ def _groups(
     table = rows.table
     source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
     if question.examples:
-        ids = table.select("content_hash", "example_id")
+        ids = table.select("content_hash", "example_id", "task")
         keys = {name: [own] for name, own in TABLE_KEYS.items()}
         source = joined(question.examples, ids, keys, "examples of the logs")
         if not asked:
             columns = [name for name in source.columns if name not in ids.columns]
             asked = {name: GroupColumn(column=name) for name in columns}
+    if not {*question.task} <= {*table["task"]}:  # patterns, whose tasks are a family
+        names = [next((one for one in question.task if fnmatchcase(task, one)), task)
+                 for task in table["task"]]  # fmt: skip
+        source = source.with_columns(pl.Series(FAMILY, names))
+        asked = {**asked, FAMILY: GroupColumn(column=FAMILY)}
     by = question.pair_by
     if by and by not in source.columns:
         raise ConfigError(

@@ -246,7 +246,7 @@ def measure_rows(
         reruns=rows.reruns,
         score=whole,
         flips=tuple(replace(one, count=n * one.share.value) for one in changed),
-        floor=None if codes is None else _floor(table, *codes, rows.reruns),
+        floor=None if codes is None else _floor(table, *codes),
         tasks=group_effects(scores, tasks) if len(tasks) > 1 else (),
         groups=groups,
         alike=all_lose_alike(whole.change, groups, lower_is_better=lower_is_better),
@@ -267,19 +267,20 @@ def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | None
     return answer_codes(*right, *(side.fill_null(0).to_numpy() for side in hashes if known))
 
 
-def _floor(
-    table: pl.DataFrame, before: Labels, after: Labels, reruns: tuple[int, int]
-) -> RerunFloor | None:
-    """The floor where all tasks have as many reruns, which are then rows in a fixed order."""
-    examples = table["example"].n_unique()
-    times = table.height // examples
-    if reruns[0] < 2 or table.height % examples or times < max(reruns):
-        return None
-    own = [
-        codes.reshape(examples, times)[:, :r]
-        for codes, r in zip((before, after), reruns, strict=True)
-    ]
-    return rerun_floor(*own)
+def _floor(table: pl.DataFrame, before: Labels, after: Labels) -> RerunFloor | None:
+    """The floor of tasks with reruns, each as many as it has: rows in a fixed order."""
+    parts = []
+    for (_,), own in table.with_row_index().group_by("task", maintain_order=True):
+        rows, examples = own["index"].to_numpy(), own["example"].n_unique()
+        reruns = [own[f"rerun_{side}"].n_unique() for side in SIDES]
+        if reruns[0] > 1 and not len(rows) % examples and len(rows) // examples >= max(reruns):
+            parts.append(
+                [
+                    codes[rows].reshape(examples, -1)[:, :r]
+                    for codes, r in zip((before, after), reruns, strict=True)
+                ]
+            )
+    return rerun_floor(*zip(*parts, strict=True)) if parts else None
 
 
 def sliced(

@@ -65,12 +65,15 @@ def align_reruns(before: int, after: int) -> tuple[Codes, Codes]:
     return place % before, place % after
 
 
-def rerun_floor(before: npt.ArrayLike, after: npt.ArrayLike, *, level: float = 0.95) -> RerunFloor:
+def rerun_floor(
+    before: Sequence[npt.ArrayLike], after: Sequence[npt.ArrayLike], *, level: float = 0.95
+) -> RerunFloor:
     """Compare how often answers change between two reruns and between the two models.
 
     Args:
-        before: Codes of the dense model's answers, integers, shape (n, R) with R >= 2 reruns.
-        after: Codes of the compressed model's answers, shape (n, R').
+        before: Codes of the dense model's answers, integers, shape (n, R) with R >= 2 reruns; one
+            table for the examples that were asked equally often.
+        after: Codes of the compressed model's answers to the same, shape (n, R').
         level: Coverage of the intervals, a fraction in (0, 1).
 
     Returns:
@@ -82,23 +85,30 @@ def rerun_floor(before: npt.ArrayLike, after: npt.ArrayLike, *, level: float = 0
     >>> before = np.zeros((100, 2), int)
     >>> before[:4, 1] = 1
     >>> after = (np.arange(100) < 20).astype(int)[:, None]
-    >>> floor = rerun_floor(before, after)
+    >>> floor = rerun_floor([before], [after])
     >>> [round(one.value, 3) for one in (floor.within, floor.across, floor.excess)]
     [0.04, 0.18, 0.14]
     """
-    d, c = np.asarray(before), np.asarray(after)
+    differing = [_differing(*map(np.asarray, both)) for both in zip(before, after, strict=True)]
+    own, other = (np.concatenate(side) for side in zip(*differing, strict=True))
+    n = len(own)
+    units = Units(n)
+    excess = replace(units.mean(other).since(units.mean(own)), events=np.nan).estimate(level=level)
+    return RerunFloor(n, _share(own, level), _share(other, level), excess)
+
+
+def _differing(d: npt.NDArray[np.int_], c: npt.NDArray[np.int_]) -> tuple[Floats, Floats]:
+    """How often the answers to each example differ, between reruns and between models."""
     if d.ndim != 2 or c.ndim != 2 or len(d) != len(c) or d.shape[1] < 2 or not c.shape[1]:
         raise DataError(
             "a rerun floor needs two reruns of the dense model and one of the compressed on the "
             f"same examples, got shapes {d.shape} and {c.shape}; evaluate the dense model again"
         )
-    own = _mean(d[:, i] != d[:, j] for i, j in combinations(range(d.shape[1]), 2))
     pairs = product(range(d.shape[1]), range(c.shape[1]))
-    other = _mean(d[:, i] != c[:, j] for i, j in pairs)
-    n = len(d)
-    units = Units(n)
-    excess = replace(units.mean(other).since(units.mean(own)), events=np.nan).estimate(level=level)
-    return RerunFloor(n, _share(own, level), _share(other, level), excess)
+    return (
+        _mean(d[:, i] != d[:, j] for i, j in combinations(range(d.shape[1]), 2)),
+        _mean(d[:, i] != c[:, j] for i, j in pairs),
+    )
 
 
 def _mean(flags: object) -> Floats:

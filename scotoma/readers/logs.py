@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import filter as filter_names
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def read_logs(
         folder: An existing folder for text, as large as the logs; the caller removes it.
         attributes: Dotted paths of the attributes to keep, such as `doc.category`.
         filter: Which filter's answers to take of tasks that were scored after several.
-        tasks: Names of the tasks to take, so that nothing is asked of others; empty for all.
+        tasks: Names of the tasks to take, or patterns, so that nothing is asked of others; empty
+            for all.
         reruns: Whether several evaluations of a task at one place are reruns.
         columns: Columns of tables, where they have not the usual names.
 
@@ -78,6 +80,7 @@ def read_logs(
         raise NoAnswerError(
             f"{shown} holds no answer of a model; name the log of another evaluation"
         )
+    tasks = matching(tasks, parts)
     for task in tasks:
         if task not in parts:
             raise ConfigError(
@@ -91,6 +94,16 @@ def read_logs(
         task: _merged(task, chosen[task], attributes, reruns=reruns)
         for task in natural_order(chosen)
     }
+
+
+def matching(wanted: Sequence[str], known: Iterable[str]) -> list[str]:
+    """The tasks that names, or patterns such as `mmlu_*`, name; a name that fits none stays.
+
+    >>> matching(["mmlu_*", "arc"], ["mmlu_law", "mmlu_art", "gsm8k"])
+    ['mmlu_law', 'mmlu_art', 'arc']
+    """
+    names = list(known)
+    return list(dict.fromkeys(task for one in wanted for task in filter_names(names, one) or [one]))
 
 
 def attributes_of(

@@ -116,7 +116,7 @@ def test_floor_of_reruns_is_the_share_of_pairs_that_differ() -> None:
     rng = np.random.default_rng(3)
     before = (rng.random((400, 3)) < 0.1).astype(int)
     after = (rng.random((400, 2)) < 0.3).astype(int)
-    floor = rerun_floor(before, after)
+    floor = rerun_floor([before], [after])
     within = np.mean([before[:, i] != before[:, j] for i, j in ((0, 1), (0, 2), (1, 2))])
     across = np.mean([before[:, i] != after[:, j] for i in range(3) for j in range(2)])
     assert floor.within.value == pytest.approx(within)
@@ -140,7 +140,7 @@ def test_every_rerun_stands_beside_another(before: int, after: int) -> None:
         (lambda: mean_change([0.5, np.nan], [0.5, 0.5]), "got 1 rows without one"),
         (lambda: mean_change([1, 0], [1, 0, 1]), "got 2 and 3 rows; pair them by id"),
         (lambda: mean_change([], []), "at least one example"),
-        (lambda: rerun_floor([[1], [0]], [[1], [0]]), "evaluate the dense model again"),
+        (lambda: rerun_floor([[[1], [0]]], [[[1], [0]]]), "evaluate the dense model again"),
         (lambda: align_reruns(0, 1), "at least 1 a model"),
     ],
 )

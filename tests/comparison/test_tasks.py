@@ -1,0 +1,94 @@
+"""`scotoma compare --task 'mmlu_*' --task gsm8k`: several tasks at once, each with its repeats."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.commands import measured, scotoma
+
+TASKS = {
+    "mmlu_law": (120, 4, 0.2),
+    "mmlu_art": (90, 2, 0.4),
+    "gsm8k": (150, 3, 0.0),
+    "arc": (80, 1, 0.0),
+}  # fmt: skip  questions, repeats, and how many right answers are lost
+Answers = dict[str, dict[str, np.ndarray]]
+
+
+@pytest.fixture(scope="module")
+def answers() -> Answers:
+    rng, found = np.random.default_rng(4), {}
+    for task, (n, times, lost) in TASKS.items():
+        able = rng.beta(5, 1, (n, 1))
+        before = rng.random((n, times)) < able
+        again = rng.random((n, times)) < able
+        found[task] = {"bf16": before, "int4": again & (rng.random((n, times)) >= lost)}
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, answers: Answers) -> Path:
+    """Files as NeMo-Skills writes them: one a task and repeat."""
+    home = tmp_path_factory.mktemp("tasks")
+    for (task, sides), model in product(answers.items(), ("bf16", "int4")):
+        folder = home / model / task
+        folder.mkdir(parents=True)
+        for repeat, right in enumerate(sides[model].T):
+            rows = [{"problem": f"{task} {i}", "generation": "", "symbolic_correct": bool(one)}
+                    for i, one in enumerate(right)]  # fmt: skip
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (folder / f"output-rs{repeat}.jsonl").write_text(text)
+    return home
+
+
+def test_tasks_have_one_verdict_and_each_its_own(home: Path, answers: Answers) -> None:
+    found = measured("compare", home / "bf16", home / "int4", "--margin", "0.05")
+    (one,) = found["comparisons"]
+    for row in one["tasks"]:
+        sides = answers[row["group"]]
+        change = sides["int4"].mean() - sides["bf16"].mean()
+        assert row["score"]["change"]["value"] == pytest.approx(change)
+        assert row["score"]["n"] == TASKS[row["group"]][0]
+    (variant,) = found["gate"]["variants"]
+    failed = {test["group"] for test in variant["tests"] if test["verdict"] == "FAIL"}
+    assert failed >= {"task=mmlu_law", "task=mmlu_art"}
+    assert not failed & {"task=gsm8k", "task=arc"}
+
+
+def test_the_floor_takes_the_repeats_of_each_task_as_they_come(
+    home: Path, answers: Answers
+) -> None:
+    (one,) = measured("compare", home / "bf16", home / "int4")["comparisons"]
+    within, across = [], []
+    for task, (_, times, _) in TASKS.items():
+        d, c = answers[task]["bf16"], answers[task]["int4"]
+        if times > 1:
+            pairs = combinations(range(times), 2)
+            within.append(np.mean([d[:, i] != d[:, j] for i, j in pairs], axis=0))
+            both = product(range(times), repeat=2)
+            across.append(np.mean([d[:, i] != c[:, j] for i, j in both], axis=0))
+    assert one["floor"]["n"] == 120 + 90 + 150  # a task without repeats has no floor
+    assert one["floor"]["within"]["value"] == pytest.approx(np.concatenate(within).mean())
+    assert one["floor"]["across"]["value"] == pytest.approx(np.concatenate(across).mean())
+
+
+def test_a_pattern_names_a_family_that_is_judged(home: Path, answers: Answers) -> None:
+    sides = home / "bf16", home / "int4"
+    found = measured("compare", *sides, "--task", "mmlu_*", "--task", "gsm8k")
+    (one,) = found["comparisons"]
+    assert {row["group"] for row in one["tasks"]} == {"mmlu_law", "mmlu_art", "gsm8k"}
+    groups = {row["group"]: row for row in one["groups"]}
+    assert set(groups) == {"family=mmlu_*", "family=gsm8k"}
+    law, art = (answers[task] for task in ("mmlu_law", "mmlu_art"))
+    rows = np.concatenate([one["int4"] * 1.0 - one["bf16"] for one in (law, art)], None)
+    assert groups["family=mmlu_*"]["score"]["change"]["value"] == pytest.approx(rows.mean())
+    judged = {test["group"] for test in found["gate"]["variants"][0]["tests"]}
+    assert {"family=mmlu_*", "task=mmlu_law"} <= judged
+    code, _, err = scotoma("compare", *sides, "--task", "mmmu_*")
+    assert code == 2
+    assert "task 'mmmu_*' is in none of the logs, which have" in " ".join(err.split())
