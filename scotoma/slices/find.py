@@ -20,7 +20,7 @@ from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subse
 from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
 from scotoma.slices.search.strategies import TableInMemory, split
-from scotoma.slices.search.sweep import Budget, Hits, join_hits, key_of, sweep
+from scotoma.slices.search.sweep import Budget, Hits, join_hits, keys_of, sweep
 from scotoma.slices.settings import SearchSettings
 from scotoma.slices.view import View, harm_everywhere, leaks
 
@@ -155,8 +155,10 @@ def _lattice(table: TableInMemory, hits: Hits, reported: set[str]) -> pl.DataFra
     combined = hits.take(hits.cross > 1)
     combined = combined.take(np.argsort(combined.p, kind="stable")[:POINTS])
     points = join_hits([single, combined])
-    keys = [key_of(encoded, points, place) for place in range(points.p.size)]
-    text = tuple(" and ".join(one.text for one in encoded.predicates_of(key)) for key in keys)
+    text = [
+        " and ".join(one.text for one in encoded.predicates_of(key))
+        for key in keys_of(encoded, points)
+    ]
     columns = {name: getattr(points, name) for name in ("cross", "size", "effect", "p")}
     return pl.DataFrame({"text": text, **columns}).select(
         "text", "cross", "size", support=pl.col("size") / max(rows, 1),

@@ -23,9 +23,9 @@ from scotoma.slices.search.sweep import (
     Key,
     SliceFinding,
     SliceTestResult,
+    conditions,
     flag_rows,
     join_hits,
-    key_of,
     keys_of,
     minimal,
     sweep,
@@ -93,12 +93,10 @@ class SearchedTable(ABC):
         places = np.flatnonzero(q <= self.asked.alpha)
         places = places[minimal(self.encoded, hits.take(places))]
         order = np.lexsort((hits.cell[places], hits.subset[places], hits.p[places]))
-        chosen = hits.take(places[order])
-        columns = (chosen.p, q[places[order]], chosen.size)
-        results = zip(
-            keys_of(self.encoded, chosen), *(own.tolist() for own in columns), strict=True
-        )
-        return [SliceFinding(key, SliceTestResult(*result)) for key, *result in results]
+        places = places[order]
+        columns = (own[places].tolist() for own in (hits.p, q, hits.size))
+        found = zip(keys_of(self.encoded, hits.take(places)), *columns, strict=True)
+        return [SliceFinding(key, SliceTestResult(*result)) for key, *result in found]
 
     def _cross_screen(self) -> tuple[list[SliceFinding], Hits]:
         """Cover each half, test its slices on the other, and join those that are confirmed.
@@ -148,7 +146,8 @@ class SearchedTable(ABC):
                 break
             best = narrowed(self.encoded, hits, best, good)
             result = SliceTestResult(float(hits.p[best]), float(q[best]), int(hits.size[best]))
-            findings.append(SliceFinding(key_of(self.encoded, hits, best), result, earlier=earlier))
+            (key,) = keys_of(self.encoded, hits.take([best]))
+            findings.append(SliceFinding(key, result, earlier=earlier))
         return findings, first or Hits()
 
 
@@ -258,19 +257,16 @@ def narrowed(encoded: Encoded, hits: Hits, best: int, good: Flags) -> int:
     to a small one is often the more significant of the two. A candidate gives way to its most
     significant part that is good itself and holds most of the harm in fewer of the rows.
     """
-    harm = hits.effect * hits.size
+    pairs, harm = conditions(encoded, hits), hits.effect * hits.size
     while True:
-        conditions = set(zip(*key_of(encoded, hits, best), strict=True))
+        own = pairs[best][pairs[best] >= 0]
         parts = good & (hits.size <= SMALLER * hits.size[best])
         parts &= harm * np.sign(harm[best]) >= HARM * abs(harm[best])
-        places = np.flatnonzero(parts)[np.argsort(hits.p[parts], kind="stable")].tolist()
-        part = next(
-            (at for at in places if conditions < set(zip(*key_of(encoded, hits, at), strict=True))),
-            None,
-        )
-        if part is None:
+        parts &= np.isin(pairs, own).sum(1) == own.size
+        parts &= hits.cross > own.size
+        if not parts.any():
             return best
-        best = part
+        best = int(np.flatnonzero(parts)[hits.p[parts].argmin()])
 
 
 def split(ids: npt.NDArray[np.generic], seed: int) -> tuple[Rows, Rows]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, reduce
-from itertools import chain, pairwise
+from itertools import chain, combinations, pairwise
 from math import prod
 from operator import xor
 from typing import Any
@@ -251,42 +251,56 @@ def flag(flags: dict[Subset, Flags], hits: Hits) -> None:
         flags[hits.subsets[place]][hits.cell[hits.subset == place]] = True
 
 
+def conditions(encoded: Encoded, hits: Hits) -> Ints:
+    """Give 256 times the feature plus the code of each condition, shape (M, L); -1 after the last.
+
+    >>> from scotoma.slices.search.predicates import encode
+    >>> encoded = encode({"a": ["x", "x", "y"], "b": [1, 2, 3]})
+    >>> hits = Hits(((0,), (0, 1)), np.array([0, 1]), np.array([1, 4]))
+    >>> conditions(encoded, hits).tolist()
+    [[1, -1], [1, 257]]
+    """
+    most = max(map(len, hits.subsets), default=0)
+    subsets = [(*own, *[-1] * (most - len(own))) for own in hits.subsets]
+    features, cell = np.array(subsets, np.int64).reshape(-1, most)[hits.subset], hits.cell
+    pairs = np.full(features.shape, -1)
+    for place in reversed(range(most)):
+        there = features[:, place] >= 0
+        size = np.where(there, encoded.sizes[features[:, place]], 1)
+        cell, code = np.divmod(cell, size)
+        pairs[there, place] = 256 * features[there, place] + code[there]
+    return pairs
+
+
+def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
+    """Give the features and codes of all candidates, in their order."""
+    pairs = conditions(encoded, hits)
+    each = zip((pairs >> 8).tolist(), (pairs & 255).tolist(), hits.cross.tolist(), strict=True)
+    return [(tuple(features[:n]), tuple(codes[:n])) for features, codes, n in each]
+
+
 def minimal(encoded: Encoded, hits: Hits) -> Flags:
     """Flag the candidates that lie below no other: a part of a reported slice says nothing new.
-
-    Args:
-        encoded: The predicates.
-        hits: Significant slices, in the order of their cross size.
 
     References:
         Liu et al. 2022, section 5: "significant slices that are subsets of other significant ones
         are pruned".
     """
-    flags: dict[Subset, Flags] = {}
-    keep = np.zeros(hits.p.shape, np.bool_)
-    if hits.p.size == 0:
-        return keep
-    deepest = int(hits.cross.max())
-    order = np.argsort(hits.subset, kind="stable")
-    places, starts = np.unique(hits.subset[order], return_index=True)
-    ends = [*starts[1:].tolist(), order.size]
-    groups = {p: order[a:b] for p, a, b in zip(places.tolist(), starts, ends, strict=True)}
-    for level in range(1, deepest + 1):
-        here = [p for p in groups if len(hits.subsets[p]) == level]
-        own = {hits.subsets[p]: below(encoded, hits.subsets[p], flags) for p in here}
-        for place in here:
-            places = groups[place]
-            keep[places] = ~own[hits.subsets[place]][hits.cell[places]]
-        if level < deepest:
-            for subset in feature_subsets(len(encoded.predicates), level):
-                under = own.get(subset)
-                under = below(encoded, subset, flags) if under is None else under
-                if under.any():
-                    flags[subset] = under
-            for place in here:
-                subset = hits.subsets[place]
-                flags.setdefault(subset, np.zeros(own[subset].shape, np.bool_))
-                flags[subset][hits.cell[groups[place]]] = True
+    pairs = conditions(encoded, hits)
+    values, names = np.unique(np.append(-1, pairs), return_inverse=True)  # 0: no condition
+    names, most = names[1:].reshape(pairs.shape), pairs.shape[1]
+
+    def slices(columns: Sequence[int]) -> Ints:
+        number = np.zeros(len(names), np.int64)
+        for own in names.T[list(columns)]:
+            number = np.where(own > 0, number * values.size + own, number)
+        return number
+
+    every, keep = slices(range(most)), np.ones(len(names), np.bool_)
+    for cross in range(1, most):
+        for columns in combinations(range(most), cross):
+            part = (hits.cross > cross) & (hits.cross > columns[-1])
+            keep[part] &= ~np.isin(slices(columns)[part], every)
     return keep
 
 
@@ -460,28 +474,6 @@ class SliceFinding:
     def decision(self) -> SliceTestResult:
         """The test that decided: the confirmation where there is one."""
         return self.confirmation or self.discovery
-
-
-def key_of(encoded: Encoded, hits: Hits, place: int) -> Key:
-    """Give the features and codes of a candidate."""
-    subset = hits.subsets[int(hits.subset[place])]
-    codes = np.unravel_index(int(hits.cell[place]), shape_of(encoded, subset))
-    return subset, tuple(int(code) for code in codes)
-
-
-def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
-    """Give the features and codes of all candidates, in their order."""
-    keys: dict[int, Key] = {}
-    for cross in np.unique(hits.cross).tolist():
-        places = np.flatnonzero(hits.cross == cross)
-        subsets = [hits.subsets[place] for place in hits.subset[places].tolist()]
-        cell, sizes = hits.cell[places], encoded.sizes[np.array(subsets)]
-        codes = np.empty((places.size, cross), np.int64)
-        for feature in reversed(range(cross)):
-            cell, codes[:, feature] = np.divmod(cell, sizes[:, feature])
-        own = zip(subsets, map(tuple, codes.tolist()), strict=True)
-        keys |= zip(places.tolist(), own, strict=True)
-    return [keys[place] for place in range(hits.p.size)]
 
 
 def flag_rows(encoded: Encoded, key: Key) -> Flags:
