@@ -71,7 +71,7 @@ def main() -> None:
 def run(features: Any, outcome: Any, **options: Any) -> SliceReport:
     """Search as `find_slices`, its settings by their names."""
     data = {name: options.pop(name) for name in ("baseline", "clusters") if name in options}
-    return find_slices(features, outcome, SearchSettings.of(**options), **data)
+    return find_slices(features, outcome, SearchSettings(**options), **data)
 
 
 def say(name: str, text: str) -> None:

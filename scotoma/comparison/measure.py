@@ -297,7 +297,7 @@ def sliced(
     if not features.width:
         return SearchedSlices()
     against_rest = surely_worse(scores.change().change, lower_is_better=lower_is_better)
-    settings = SearchSettings.of(
+    settings = SearchSettings(
         metric=None if scores.binary else "mean",
         direction=None if scores.binary else ("higher" if lower_is_better else "lower"),
         reference="rest" if against_rest else None,

@@ -127,10 +127,10 @@ def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
     dense = pair.dense.predicted
     table = pl.DataFrame(features)
     if own.labels is None:
-        asked = SearchSettings.of(**{"metric": "flip"} | settings)
+        asked = SearchSettings(**{"metric": "flip"} | settings)
         return find_slices(table, compressed != dense[:, :1], asked, clusters=own.cluster)
     labels = pair.labels[:, None]
-    asked = SearchSettings.of(**{"paired": pair.paired} | settings)
+    asked = SearchSettings(**{"paired": pair.paired} | settings)
     return find_slices(
         table, compressed != labels, asked, baseline=dense != labels, clusters=own.cluster
     )

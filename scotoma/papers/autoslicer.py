@@ -97,7 +97,7 @@ def search_as_published(
         def searched(done: int, of: int) -> None:
             seconds.setdefault(name, time.process_time() - began)  # before outcomes are shuffled
 
-        settings = SearchSettings.of(
+        settings = SearchSettings(
             protocol="published", max_cross=max_cross, threads=1, seed=seed, limit=1,
             **({"permutations": 0} | asked),
         )  # fmt: skip

@@ -15,14 +15,14 @@ from scotoma.processes.machine import cores
 from scotoma.slices.judging.choose import evidence_of
 from scotoma.slices.judging.evidence import Evidence
 from scotoma.slices.outcomes import prepare_outcome
-from scotoma.slices.report import Null, ProgressCallback, Slice, SliceReport
+from scotoma.slices.report import ProgressCallback, SliceReport, report_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
 from scotoma.slices.search.strategies import TableInMemory, split
 from scotoma.slices.search.sweep import Budget, Hits, join_hits, keys_of, sweep
 from scotoma.slices.settings import SearchSettings
-from scotoma.slices.view import View, harm_everywhere, leaks
+from scotoma.slices.view import View, leaks
 
 POINTS = 2_000  # combinations that the lattice view shows
 THREADS_PAY = 3 * 10**7  # rows times sets of features: for fewer, threads only wait for each other
@@ -75,7 +75,6 @@ def find_slices(
     [('colour = blue', 200)]
     """
     asked = settings or SearchSettings()
-    told = asked.as_dict(baseline=baseline is not None)
     encoded = encode(features, max_categories=asked.max_categories, bins=asked.bins)
     total = encoded.codes.shape[1]
     prepared = prepare_outcome(
@@ -98,24 +97,17 @@ def find_slices(
         encoded=own, asked=asked, evidence=evidence, halves=split(cluster_ids, asked.seed),
         budget=_budget(own, evidence, asked, codes is not None),
     )  # fmt: skip
-    findings, hits, visits = table.visit()
     shuffles = np.random.default_rng([asked.seed % 2**63, 2])
-
-    def count(number: int) -> int:
-        return len(replace(table, evidence=evidence.shuffled(shuffles)).visit()[0])
-
-    null = Null.of(count, asked.permutations, progress)
     view = View(encoded, evidence, names, asked.level, table.halves)
     facts = {
         "examples": total, "at_risk": int(prepared.rows.size), "members": prepared.model.members,
         "baseline_members": prepared.baseline.members if prepared.baseline else 0,
         "clusters": None if codes is None else int(codes.max(initial=-1)) + 1,
     }  # fmt: skip
-    return SliceReport(
-        tuple(Slice(**vars(one), view=view) for one in findings[: asked.limit]), len(findings),
-        null, possible, hits, asked.as_dict(baseline=baseline is not None) | facts,
-        notes=(*encoded.notes, *leaks(own, prepared, labels), *harm_everywhere(view, told)),
-        view=view, lattice_of=partial(_lattice, table, hits), iterations=visits,
+    return report_of(
+        table, lambda _: view, lambda _: replace(table, evidence=evidence.shuffled(shuffles)),
+        possible, asked.as_dict(baseline=baseline is not None) | facts,
+        (*encoded.notes, *leaks(own, prepared, labels)), partial(_lattice, table), progress,
     )  # fmt: skip
 
 

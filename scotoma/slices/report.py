@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from scotoma.numbers.inputs import Flags
 from scotoma.slices.judging.evidence import SliceEstimates
 from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.priority import Iteration
+from scotoma.slices.search.strategies import SearchedTable
 from scotoma.slices.search.sweep import Hits, SliceFinding
-from scotoma.slices.view import Description
+from scotoma.slices.view import Description, harm_everywhere
 
 ProgressCallback = Callable[[int, int], None]
 
@@ -31,26 +32,6 @@ class Null:
     """
 
     counts: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls, count: Callable[[int], int], permutations: int, progress: ProgressCallback | None
-    ) -> Null:
-        """Repeat a search on shuffled outcomes.
-
-        Args:
-            count: Counts the slices of one search, by the number of its permutation.
-            permutations: Number of permutations.
-            progress: Called after each search with how many are done and how many there are: the
-                search itself, which is done, and one a permutation.
-        """
-        counts: list[int] = []
-        for number in range(permutations + 1):
-            if number:
-                counts.append(count(number - 1))
-            if progress is not None:
-                progress(number + 1, permutations + 1)
-        return cls(tuple(counts))
 
     @property
     def permutations(self) -> int:
@@ -296,6 +277,44 @@ class SliceReport:
             "features": list(self.features),
             "notes": list(self.notes),
         }
+
+
+def report_of(
+    table: SearchedTable,
+    view_of: Callable[[list[SliceFinding]], Description],
+    shuffled: Callable[[int], SearchedTable],
+    possible: int,
+    settings: dict[str, Any],
+    notes: Iterable[str],
+    lattice_of: Callable[[Hits, set[str]], pl.DataFrame],
+    progress: ProgressCallback | None,
+) -> SliceReport:
+    """Search a table, then shuffled outcomes of it.
+
+    Args:
+        table: What is searched.
+        view_of: Describes the slices that are reported.
+        shuffled: The table with shuffled outcomes, by the number of the permutation.
+        possible: Slices that could hold a row.
+        settings: All that decides the search, and the sizes of the table.
+        notes: Sentences for the reader.
+        lattice_of: Makes the lattice from what the search saw and the texts of the slices.
+        progress: Called after each search with how many are done and how many there are.
+    """
+    asked, found, counts = table.asked, table.search(), list[int]()
+    for number in range(asked.permutations + 1):
+        if number:
+            counts.append(len(shuffled(number - 1).search().findings))
+        if progress is not None:
+            progress(number + 1, asked.permutations + 1)
+    findings = found.findings[: asked.limit]
+    view = view_of(findings)
+    return SliceReport(
+        tuple(Slice(**vars(one), view=view) for one in findings), len(found.findings),
+        Null(tuple(counts)), possible, found.hits, settings,
+        (*notes, *harm_everywhere(view, settings)), view, partial(lattice_of, found.hits),
+        found.iterations,
+    )  # fmt: skip
 
 
 ESTIMATES = ("inside", "outside", "effect")

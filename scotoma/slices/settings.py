@@ -62,7 +62,7 @@ class SearchRules(BaseModel):
 
 
 class SearchSettings(SearchRules):
-    """All that decides a search but its data.
+    """All that decides a search but its data; a setting that is None is the protocol's own.
 
     Attributes:
         metric: What is compared: `error`, `accuracy`, `flip`, `loss`, `taxicab`, `mean`, `fpr`,
@@ -105,27 +105,22 @@ class SearchSettings(SearchRules):
     Raises:
         DataError: A value out of range, in one sentence.
 
-    >>> SearchSettings().min_size, SearchSettings.of(protocol="published", alpha=None).alpha
+    >>> SearchSettings().min_size, SearchSettings(protocol="published", alpha=None).alpha
     (30, 0.01)
     """
 
     def __init__(self, **values: Any) -> None:
         from scotoma.config.sheet import sentence
 
+        chosen = {name: value for name, value in values.items() if value is not None}
+        if chosen.get("protocol") == "published":
+            chosen = PUBLISHED | chosen
         try:
-            super().__init__(**values)
+            super().__init__(**chosen)
         except ValidationError as error:
-            faults: list[dict[str, Any]] = [{**one} for one in error.errors()]
-            told = [(".".join(map(str, fault["loc"])), fault) for fault in faults]
-            said = [_of_choices(path, fault) or sentence(path, fault) for path, fault in told]
-            raise DataError("; ".join(dict.fromkeys(said))) from error
-
-    @classmethod
-    def of(cls, **options: Any) -> SearchSettings:
-        """Collect settings by name; those that are None, or left out, are the protocol's own."""
-        chosen = {name: value for name, value in options.items() if value is not None}
-        defaults = PUBLISHED if chosen.get("protocol") == "published" else {}
-        return cls(**(defaults | chosen))
+            faults = [(".".join(map(str, one["loc"])), {**one}) for one in error.errors()]
+            told = [_of_choices(path, fault) or sentence(path, fault) for path, fault in faults]
+            raise DataError("; ".join(dict.fromkeys(told))) from error
 
     @property
     def measured(self) -> SliceMetric:

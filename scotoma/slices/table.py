@@ -373,7 +373,7 @@ def asked_settings(
     if file.runner is not None:
         known.setdefault("permutations", 5)  # each is several pipelines there
     known["limit"] = EVERY if every else known.get("limit", PRINTED)
-    asked = SearchSettings.of(**known)
+    asked = SearchSettings(**known)
     reference = asked.reference or ("baseline" if compared else "rest")
     if "bootstrap" in known and not takes_draws(asked.measured, asked.protocol, reference):
         raise ConfigError(

@@ -121,7 +121,7 @@ def _search(
 
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
     arrays = {name: outcome[name] for name in ("outcome", "baseline") if name in outcome}
-    settings = SearchSettings.of(
+    settings = SearchSettings(
         **{name: value for name, value in outcome.items() if name not in arrays},
         mode=asked.mode,
         alpha=asked.alpha,

@@ -21,7 +21,7 @@ DATA = ("baseline", "labels", "ids", "clusters", "progress")
 def find_slices(features: Any, outcome: Any, **options: Any) -> SliceReport:
     """Search as `scotoma.slices.find_slices`, its settings by their names."""
     data = {name: options.pop(name) for name in DATA if name in options}
-    return search(features, outcome, SearchSettings.of(**options), **data)
+    return search(features, outcome, SearchSettings(**options), **data)
 
 
 class Prepared(NamedTuple):
@@ -42,7 +42,7 @@ class Prepared(NamedTuple):
 def prepared(outcome: Any, ids: Any = None, clusters: Any = None, **options: Any) -> Prepared:
     """Prepare the test that a search of these data and settings would have."""
     data = {name: options.pop(name, None) for name in ("baseline", "labels")}
-    asked = SearchSettings.of(**options)
+    asked = SearchSettings(**options)
     rows = len(outcome)
     known = prepare_outcome(
         asked.measured, np.asarray(outcome), data["baseline"], data["labels"], rows,

@@ -116,7 +116,7 @@ def both(shards: Path, outcome, baseline, *, metric="error", **options):
     far = search_parquet(
         f"{shards}/*.parquet",
         question_of(
-            outcome, baseline, "label" if labelled else None, settings=SearchSettings.of(**shared)
+            outcome, baseline, "label" if labelled else None, settings=SearchSettings(**shared)
         ),
     )
     table = people()
@@ -345,7 +345,7 @@ def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, options, sente
         search_parquet(
             f"{shards}/{files}",
             question_of(
-                ["int8_0"], **named, features=features, settings=SearchSettings.of(**asked),
+                ["int8_0"], **named, features=features, settings=SearchSettings(**asked),
                 beam_options=beam,
             ),
         )  # fmt: skip

@@ -166,7 +166,7 @@ def ours(encoded, searched, mode, alpha, correction="none", K=40, iterations=3, 
         encoded=encoded, asked=settings, evidence=searched.evidence, budget=Budget(cells=64),
         halves=halves,
     )  # fmt: skip
-    findings, hits, _ = table.visit()
+    findings, hits, _ = table.search()
     return {frozenset(zip(*one.key, strict=True)) for one in findings}, hits
 
 

@@ -32,11 +32,12 @@ from scotoma.slices.beam.pipeline import (
 from scotoma.slices.judging.choose import choose_lane
 from scotoma.slices.judging.means import Centre, MeanLane
 from scotoma.slices.outcomes import SLICE_METRICS
-from scotoma.slices.report import Null, ProgressCallback, Slice, SliceReport
+from scotoma.slices.report import ProgressCallback, SliceReport, report_of
 from scotoma.slices.search.lattice import candidates
 from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.search.sweep import Hits, SliceFinding
 from scotoma.slices.table import SlicesQuestion
-from scotoma.slices.view import harm_everywhere, leaks
+from scotoma.slices.view import leaks
 
 METRICS_ON_BEAM = [
     name for name, metric in SLICE_METRICS.items() if metric.kind in ("rate", "mean")
@@ -96,34 +97,31 @@ def search_parquet(
     if pool is not None:
         labels = None if question.label is None else sample[question.label].to_numpy()
         notes = (*notes, *leaks(query.encode(sample).take(pool.rows), pool, labels))
-    against = told["reference"] == "baseline"
+    if told["reference"] == "baseline":
+        pool = None
+    facts = {
+        "examples": overview.examples, "at_risk": overview.at_risk,
+        "members": len(question.outcome), "baseline_members": len(question.baseline),
+        "clusters": None,
+    }  # fmt: skip
     with _folder(runner) as folder:
         table = TableOnBeam(
             encoded=encoded, asked=asked, pattern=pattern, options=runner, folder=folder,
             query=query,
         )  # fmt: skip
 
-        def count(number: int) -> int:
-            shuffled = replace(query, shuffle=number, pool=None if against else pool)
-            return len(replace(table, query=shuffled).search()[0])
+        def shuffled(number: int) -> TableOnBeam:
+            return replace(table, query=replace(query, shuffle=number, pool=pool))
 
-        findings, hits = table.search()
-        null = Null.of(count, asked.permutations, progress)
-        slices = tuple(findings[: asked.limit])
-        scores = _scores(question, overview)
-        describe = partial(add_up_description, query=query, slices=slices, scores=scores)
-        sums = table.gather(describe)
-    places = {one.key: place for place, one in enumerate(slices)}
-    view = SumsView(encoded, query, overview.binary, scores, places, sums)
-    facts = {
-        "examples": overview.examples, "at_risk": overview.at_risk,
-        "members": len(question.outcome), "baseline_members": len(question.baseline),
-        "clusters": None,
-    }  # fmt: skip
-    return SliceReport(
-        tuple(Slice(**vars(one), view=view) for one in slices), len(findings), null, possible, hits,
-        told | facts, (*notes, *harm_everywhere(view, told)), view, _lattice,
-    )  # fmt: skip
+        def view(findings: list[SliceFinding]) -> SumsView:
+            slices, scores = tuple(findings), _scores(question, overview)
+            sums = table.gather(
+                partial(add_up_description, query=query, slices=slices, scores=scores)
+            )
+            places = {one.key: place for place, one in enumerate(slices)}
+            return SumsView(encoded, query, overview.binary, scores, places, sums)
+
+        return report_of(table, view, shuffled, possible, told | facts, notes, _lattice, progress)
 
 
 def open_table(pattern: str, question: SlicesQuestion) -> pl.DataFrame:
@@ -210,5 +208,5 @@ def _folder(options: Any) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lattice(texts: set[str]) -> pl.DataFrame:
+def _lattice(hits: Hits, texts: set[str]) -> pl.DataFrame:
     raise DataError("no points are gathered on Beam: search without a runner to draw them")

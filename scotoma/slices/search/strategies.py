@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,14 @@ Proposals = tuple[tuple[Key, ...], tuple[Key, ...]]
 PValues = list[tuple[float, int]]  # p-value and size of slices, each among the rows in none before
 
 
+class Searched(NamedTuple):
+    """What a search found, what it saw, and in priority mode what each iteration found."""
+
+    findings: list[SliceFinding]
+    hits: Hits
+    iterations: tuple[Iteration, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class HalfTests:
     """What the examples say of the slices that each half proposes.
@@ -78,14 +87,14 @@ class SearchedTable(ABC):
     def test_halves(self, proposals: Proposals) -> HalfTests:
         """Test the proposals of each half on the other one."""
 
-    def search(self) -> tuple[list[SliceFinding], Hits]:
+    def search(self) -> Searched:
         """Search in the modes that test all candidates, cover and batch."""
         if self.asked.confirms:
             return self._cross_screen()
         if self.asked.mode == "cover":
-            return self._cover(None)
+            return Searched(*self._cover(None))
         hits = self.look(None, ())
-        return self.significant(hits), hits
+        return Searched(self.significant(hits), hits)
 
     def significant(self, hits: Hits) -> list[SliceFinding]:
         """List the significant candidates that lie below no other, the most significant first."""
@@ -98,7 +107,7 @@ class SearchedTable(ABC):
         found = zip(keys_of(self.encoded, hits.take(places)), *columns, strict=True)
         return [SliceFinding(key, SliceTestResult(*result)) for key, *result in found]
 
-    def _cross_screen(self) -> tuple[list[SliceFinding], Hits]:
+    def _cross_screen(self) -> Searched:
         """Cover each half, test its slices on the other, and join those that are confirmed.
 
         A half only proposes: it passes on slices until chance alone would offer five as good. The
@@ -120,7 +129,8 @@ class SearchedTable(ABC):
                 result = SliceTestResult(p, q, size)
                 confirmed.append(replace(findings[place], confirmation=result, half=1 - half))
         confirmed.sort(key=lambda one: (one.decision.q, one.decision.p))
-        return distinct_findings(confirmed, tests), join_hits([hits for _, hits in covers])
+        hits = join_hits([hits for _, hits in covers])
+        return Searched(distinct_findings(confirmed, tests), hits)
 
     def _cover(self, half: int | None) -> tuple[list[SliceFinding], Hits]:
         """Find slices that explain the outcome one after the other.
@@ -165,8 +175,8 @@ class TableInMemory(SearchedTable):
     budget: Budget
     halves: tuple[Rows, Rows]
 
-    def visit(self) -> tuple[list[SliceFinding], Hits, tuple[Iteration, ...]]:
-        """Search in any mode; in priority mode say what each iteration found."""
+    def search(self) -> Searched:
+        """Search in any mode."""
         asked, iterations = self.asked, tuple[Iteration, ...]()
 
         def decide(hits: Hits) -> Flags:
@@ -180,8 +190,8 @@ class TableInMemory(SearchedTable):
         elif asked.mode == "priority":
             hits, iterations = prioritise(self.encoded, self.evidence, asked, decide, self.budget)
         else:
-            return *self.search(), ()
-        return self.significant(hits), hits, iterations
+            return super().search()
+        return Searched(self.significant(hits), hits, iterations)
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
         """Test all candidates, as `SearchedTable` says."""
