@@ -190,19 +190,17 @@ class MeanLane(Lane):
         over: ClusterVariance | None = None,
     ) -> tuple[Floats, Floats]:
         """Estimate the variance of the effects and its degrees of freedom."""
+        sides, mean = [(lanes, n)], self.centre.mean
         variance, excess = _spread(lanes, n)
-        others, m = totals - lanes, rows - n
+        least = lanes[:, 1] / n + 2 * mean * lanes[:, 0] / n + mean**2  # the mean square
         if self.reference == "rest":
-            other_variance, other_excess = _spread(others, m)
-            excess = np.where(variance >= other_variance, excess, other_excess * n / m)
-            parts = [
-                (np.maximum(variance, other_variance) / n, 2 * n / np.maximum(excess, 1e-12)),
-                (other_variance / m, 2 * m / np.maximum(other_excess, 1e-12)),
-            ]
-        else:
-            mean = self.centre.mean
-            square = lanes[:, 1] / n + 2 * mean * lanes[:, 0] / n + mean**2
-            parts = [(np.maximum(variance, square) / n, 2 * n / np.maximum(excess, 1e-12))]
+            sides.append((totals - lanes, rows - n))
+            least, other_excess = _spread(*sides[1])
+            excess = np.where(variance >= least, excess, other_excess * n / (rows - n))
+        parts = [(np.maximum(variance, least) / n, 2 * n / np.maximum(excess, 1e-12))]
+        if self.reference == "rest":
+            m = rows - n
+            parts.append((least / m, 2 * m / np.maximum(other_excess, 1e-12)))
         examples = np.sum([part for part, _ in parts], axis=0)
         spread = np.sum([part**2 / f for part, f in parts], axis=0)
         if over is not None:
@@ -212,16 +210,12 @@ class MeanLane(Lane):
         members = residual = np.zeros(n.shape)
         first = EXAMPLES + len(self.members)
         for place, k in enumerate(self.members, EXAMPLES):
-            inside = lanes[:, first : first + k]
-            rates = inside / n[:, None]
-            own_residual = _residual(lanes[:, place], inside, n)
-            if self.reference == "rest":
-                outside = others[:, first : first + k]
-                rates = rates - outside / m[:, None]
-                own_residual = own_residual + _residual(others[:, place], outside, m)
+            means = [own[:, first : first + k] / count[:, None] for own, count in sides]
+            each = zip(sides, means, strict=True)
+            residual = residual + sum(_residual(own[:, place], one, c) for (own, c), one in each)
+            rates = means[0] - means[1] if len(means) > 1 else means[0]
             own_members = rates.var(1, ddof=1) / k
-            members, residual = members + own_members, residual + own_residual
-            spread = spread + own_members**2 / (k - 1)
+            members, spread = members + own_members, spread + own_members**2 / (k - 1)
             first += k
         total = np.maximum(np.maximum(examples + members - residual, examples), members)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -298,9 +292,8 @@ def _spread(lanes: Floats, n: Floats) -> tuple[Floats, Floats]:
     return second * n / (n - 1), np.maximum(excess, 0.0)
 
 
-def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:
+def _residual(scatter: Floats, means: Floats, n: Floats) -> Floats:
     """Estimate V_res of one population: squares without those of examples and members."""
-    k = members.shape[1]
-    means = members / n[:, None]
+    k = means.shape[1]
     sse = scatter - n * ((means - means.mean(1, keepdims=True)) ** 2).sum(1)
     return np.asarray(np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k))

@@ -149,12 +149,21 @@ def hypergeometric_tail(
     5.58e-05
     """
     k, n = np.broadcast_arrays(np.asarray(events, np.int64), np.asarray(size, np.int64))
-    logs = _log_factorials(rows)
-    tails = np.ones(k.shape)
-    above = k * rows > n * all_events
-    for first in range(0, k.size, BLOCK):
-        part = slice(first, first + BLOCK)
-        tails[part] = _upper(k[part], n[part], above[part], all_events, rows, logs, keep)
+    tails, many = np.ones(k.shape), k * rows > n * all_events
+    above = np.flatnonzero(many)
+    for first in range(0, above.size, BLOCK):
+        places = above[first : first + BLOCK]
+        mass = _mass(k[places], n[places], all_events, rows)
+        summed = mass <= keep  # the tail is at least its first term
+        places, mass = places[summed], mass[summed]
+        x, draws = k[places].astype(np.float64), n[places].astype(np.float64)
+        tails[places] = np.minimum(mass * _series(x, draws, float(all_events), float(rows)), 1.0)
+    below = np.flatnonzero(~many & (k > 0) & (k - 1 >= n + all_events - rows))
+    if keep >= 0.1 and below.size:  # below the mean the tail is near one half or more
+        # Fewer events in the slice are more among the rows without the event.
+        others = (n - k + 1)[below]
+        fewer = hypergeometric_tail(others, n[below], rows - all_events, rows)
+        tails[below] = np.clip(1.0 - fewer, 0.0, 1.0)
     return tails
 
 
@@ -164,31 +173,13 @@ def _log_factorials(rows: int) -> Floats:
     return np.asarray(gammaln(np.arange(rows + 2, dtype=np.float64)))
 
 
-def _upper(
-    k: Ints, n: Ints, above: npt.NDArray[np.bool_], K: int, N: int, logs: Floats, keep: float
-) -> Floats:
-    tails = np.ones(k.shape)
-    places = np.flatnonzero(above)
-    mass = _mass(k[places], n[places], K, N, logs)
-    summed = mass <= keep  # the tail is at least its first term
-    places, mass = places[summed], mass[summed]
-    x, size = k[places].astype(np.float64), n[places].astype(np.float64)
-    tails[places] = np.minimum(mass * _series(x, size, float(K), float(N)), 1.0)
-    if keep >= 0.1:  # below the mean the tail is near one half or more
-        places = np.flatnonzero(~above & (k > 0) & (k - 1 >= n + K - N))
-        fewer, draws = k[places] - 1, n[places]
-        mass = _mass(fewer, draws, K, N, logs)
-        # Fewer events in the slice are more among the rows without the event.
-        others, size = (draws - fewer).astype(np.float64), draws.astype(np.float64)
-        lower = mass * _series(others, size, float(N - K), float(N))
-        tails[places] = np.clip(1.0 - lower, 0.0, 1.0)
-    return tails
+def _mass(k: Ints, n: Ints, K: int, N: int) -> Floats:
+    logs = _log_factorials(N)
 
+    def ways(of: int | Ints, chosen: Ints) -> Floats:
+        return np.asarray(logs[of + 1] - logs[chosen + 1] - logs[of - chosen + 1])
 
-def _mass(k: Ints, n: Ints, K: int, N: int, logs: Floats) -> Floats:
-    chosen = logs[K + 1] - logs[k + 1] - logs[K - k + 1]
-    others = logs[N - K + 1] - logs[n - k + 1] - logs[N - K - n + k + 1]
-    return np.asarray(np.exp(chosen + others - (logs[N + 1] - logs[n + 1] - logs[N - n + 1])))
+    return np.exp(ways(K, k) + ways(N - K, n - k) - ways(N, n))
 
 
 def _series(x: Floats, n: Floats, K: float, N: float) -> Floats:
