@@ -40,7 +40,7 @@ def evidence_of(outcome: Outcome, ids: npt.NDArray[np.generic], asked: SearchSet
         asked, outcome.metric, members, binary=outcome.binary,
         clustered=outcome.clusters is not None, centre=lambda: Centre.of(scored),
     )  # fmt: skip
-    return Evidence(lane, known, lane.adds(scored))
+    return Evidence.of(lane, known, scored)
 
 
 def choose_lane(

@@ -127,18 +127,30 @@ class Evidence:
 
     Attributes:
         lane: The test.
-        known: The outcome of the rows.
+        source: The outcome of the rows, or of more.
+        at: Places of the rows in it.
         parts: What each row adds to each of the sums.
     """
 
     lane: Lane
-    known: Outcome
+    source: Outcome
+    at: Rows
     parts: list[Part]
+
+    @classmethod
+    def of(cls, lane: Lane, known: Outcome, scored: Outcome | None = None) -> Evidence:
+        """Prepare the test of an outcome, whose sums are perhaps those of another."""
+        return cls(lane, known, np.arange(known.rows.size), lane.adds(scored or known))
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return self.known.rows.size
+        return self.at.size
+
+    @cached_property
+    def known(self) -> Outcome:
+        """The outcome of the rows."""
+        return self.source.take(self.at)
 
     @property
     def exact(self) -> bool:
@@ -186,16 +198,16 @@ class Evidence:
     def take(self, rows: Rows) -> Evidence:
         """Keep some of the rows."""
         parts = [_taken(part, rows, self.rows) for part in self.parts]
-        return Evidence(self.lane, self.known.take(rows), parts)
+        return Evidence(self.lane, self.source, self.at[rows], parts)
 
     def shuffled(self, rng: np.random.Generator) -> Evidence:
         """Shuffle the outcome, so that no slice means anything; clusters stay where they are."""
         if self.lane.exchanges:
-            known = self.known.shuffled(rng)
-            return Evidence(self.lane, known, self.lane.adds(known))
+            return Evidence.of(self.lane, self.known.shuffled(rng))
         clusters = self.known.clusters
         moved = self.take(shuffle(self.rows, clusters, rng))
-        return replace(moved, known=replace(moved.known, clusters=clusters))
+        known = replace(moved.known, clusters=clusters)
+        return replace(moved, source=known, at=np.arange(self.rows))
 
     @cached_property
     def _counted(self) -> int | None:
