@@ -25,7 +25,13 @@ Mode = Literal["cover", "batch", "iterative", "priority"]
 Order = Literal["p-value", "breadth-first", "random"]
 Reference = Literal["rest", "whole", "baseline"]
 
-PUBLISHED: dict[str, Any] = {"min_size": 1, "alpha": 0.01, "correction": "none", "bootstrap": 20}
+PUBLISHED: dict[str, Any] = {
+    "mode": "batch",
+    "min_size": 1,
+    "alpha": 0.01,
+    "correction": "none",
+    "bootstrap": 20,
+}
 UNTOLD = {"limit", "max_candidates", "memory_gib", "threads"}
 VISITS = {"budget", "iterations", "order"}  # of priority mode alone
 
@@ -70,7 +76,7 @@ class SearchSettings(SearchRules):
         mode: `cover`: the most significant slice, then the most significant of the rows it leaves,
             and so on. `batch`: all significant slices that lie below no other. `iterative`: the
             same without children of significant or too small slices. `priority`: children of the
-            slices with the smallest p-values first, within a budget.
+            slices with the smallest p-values first, within a budget. Published: `batch`.
         direction: `higher`, `lower` or `both`; None for the metric's worse side.
         reference: What a slice is compared with: the `rest` of the examples, the `whole`
             (published protocol, AUC), or the `baseline` on the same slice, which is the default

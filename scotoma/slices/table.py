@@ -15,7 +15,7 @@ import polars as pl
 from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import Pair, cluster_names, label_notes, read_ids, read_labels
 from scotoma.answers.values import infer_type, is_plain, tidy
-from scotoma.errors import ConfigError, DataError
+from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.printable import listed, printable, quoted
 from scotoma.readers.columns import check_compared, column, columns, numbers
 from scotoma.readers.tables import read_table
@@ -346,7 +346,9 @@ OPTIONS = {  # what the library calls by names of Python: keys of --settings are
     r"with positive=": "with --positive",
     r"on Beam (metric|mode) must": r"on Beam \1 must",
     r"\bmetric='(\w+)'": r"--metric \1",
-    r"\b(mode|reference)='(\w+)'": r"\1: \2",
+    r"\b(mode|reference)[= ]'(\w+)'": r"\1: \2",
+    r"metric '(\w+)'": r"--metric \1",
+    r"protocol '(\w+)'": r"protocol: \1",
 }
 
 
@@ -368,20 +370,17 @@ def asked_settings(
     known = file.model_dump(exclude_unset=True, exclude={"runner", "beam_options"})
     known |= {"metric": metric} if metric else {}
     known |= {"paired": True} if paired else {}
-    if file.protocol == "published":
-        known.setdefault("mode", "batch")
     if file.runner is not None:
         known.setdefault("permutations", 5)  # each is several pipelines there
     known["limit"] = EVERY if every else known.get("limit", PRINTED)
     asked = SearchSettings(**known)
-    reference = asked.reference or ("baseline" if compared else "rest")
+    with _words_of_the_command(ConfigError):
+        reference = asked.compares_with(compared)
     if "bootstrap" in known and not takes_draws(asked.measured, asked.protocol, reference):
         raise ConfigError(
             f"bootstrap is for p-values from a bootstrap, got --metric {asked.metric} with "
             f"protocol: {asked.protocol}, which has none: leave it out"
         )
-    if asked.reference == "baseline" and not compared:
-        raise ConfigError("reference: baseline needs a baseline, got none: name it with --baseline")
     return asked
 
 
@@ -421,11 +420,11 @@ def slices_of_table(
 
 
 @contextmanager
-def _words_of_the_command() -> Iterator[None]:
+def _words_of_the_command(kind: type[ScotomaError] = DataError) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(_as_options(str(error))) from error
+        raise kind(_as_options(str(error))) from error
 
 
 def _as_options(text: str) -> str:

@@ -25,7 +25,6 @@ from scotoma.slices.beam.pipeline import (
     Overview,
     TableOnBeam,
     codings_of,
-    ids_are_integers,
     overview_of,
     sample_of,
 )
@@ -76,8 +75,7 @@ def search_parquet(
     refuse(asked.metric, asked.mode)
     pattern, runner = _absolute(pattern), read_options(question.beam_options)
     files = Files.of(pattern, runner)
-    files.require([*question.features, *question.asked_of_rows])
-    integer_ids = ids_are_integers(files, str(question.identifier))
+    integer_ids = files.column(str(question.identifier))[0].dtype.is_integer()
     overview = overview_of(files, question, integer_ids=integer_ids)
     every, notes = codings_of(files, question.features, asked)
     codings = tuple(coding for coding in every if len(coding.predicates) > 1)

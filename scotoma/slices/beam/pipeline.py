@@ -84,23 +84,22 @@ class Files:
         with self._open(self.paths[0]) as parquet:
             return cast(pl.DataFrame, pl.from_arrow(parquet.schema_arrow.empty_table()))
 
-    def require(self, columns: Sequence[str]) -> None:
-        """Refuse files without some columns."""
+    def tables(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Read some columns of every file, one file after the other; refuse a file without one."""
         for path in self.paths:
             with self._open(path) as parquet:
                 names = set(parquet.schema_arrow.names)
-            if missing := [name for name in columns if name not in names]:
-                raise DataError(
-                    f"every file must hold the column {missing[0]!r}, got {masked(path)} without: "
-                    "leave the file out, or name another column"
-                )
-
-    def tables(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Read some columns of every file, one file after the other."""
-        for path in self.paths:
-            with self._open(path) as parquet:
+                if missing := [name for name in columns if name not in names]:
+                    raise DataError(
+                        f"every file must hold the column {missing[0]!r}, got {masked(path)} "
+                        "without: leave the file out, or name another column"
+                    )
                 table = pl.from_arrow(parquet.read(list(dict.fromkeys(columns))))
             yield cast(pl.DataFrame, table)
+
+    def column(self, name: str) -> tuple[pl.Series, str]:
+        """Read a column of all files in the type of its values; add a note on it, else empty."""
+        return infer_type(pl.concat([table[name] for table in self.tables([name])]))
 
     @contextmanager
     def _open(self, path: str) -> Iterator[Any]:
@@ -124,8 +123,7 @@ def codings_of(
     notes = list[str]()
 
     def column(name: str) -> pl.Series:
-        values = pl.concat([table[name] for table in files.tables([name])])
-        typed, note = infer_type(values)
+        typed, note = files.column(name)
         notes.extend([note] * bool(note))
         return typed
 
@@ -186,12 +184,6 @@ def overview_of(files: Files, question: SlicesQuestion, *, integer_ids: bool) ->
     centres = tuple(Centre(mean, inverted, tuple(members)) for mean, *members in means)
     middle = int(drawn[-(-drawn.size // 2) - 1]) if drawn.size else -1
     return Overview(examples, rows, binary, centres, middle)
-
-
-def ids_are_integers(files: Files, identifier: str) -> bool:
-    """Say whether the ids of all files are integers, also where they are text."""
-    kinds = (infer_type(table[identifier])[0].dtype for table in files.tables([identifier]))
-    return all(kind.is_integer() or kind == pl.Null for kind in kinds)
 
 
 def sample_of(files: Files, query: Query, examples: int) -> tuple[pl.DataFrame, Outcome | None]:
