@@ -15,14 +15,12 @@ from scotoma.processes.machine import cores
 from scotoma.slices.judging.choose import evidence_of
 from scotoma.slices.judging.evidence import Evidence
 from scotoma.slices.outcomes import prepare_outcome
-from scotoma.slices.report import ProgressCallback, SliceReport, report_of
+from scotoma.slices.report import ProgressCallback, SliceReport, View, leaks, report_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
-from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
-from scotoma.slices.search.strategies import TableInMemory, split
+from scotoma.slices.search.strategies import SHARE, WITHOUT_BATCH, TableInMemory, split
 from scotoma.slices.search.sweep import Budget, Hits, join_hits, keys_of, sweep
 from scotoma.slices.settings import SearchSettings
-from scotoma.slices.view import View, leaks
 
 POINTS = 2_000  # combinations that the lattice view shows
 THREADS_PAY = 3 * 10**7  # rows times sets of features: for fewer, threads only wait for each other

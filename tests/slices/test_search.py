@@ -18,8 +18,7 @@ from scotoma.slices.judging.tally import Cells
 from scotoma.slices.outcomes import SLICE_METRICS, Scored, prepare_outcome
 from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate
-from scotoma.slices.search.priority import nonempty_rate
-from scotoma.slices.search.strategies import TableInMemory
+from scotoma.slices.search.strategies import TableInMemory, nonempty_rate
 from scotoma.slices.search.sweep import Budget, Hits
 from scotoma.slices.settings import SearchSettings
 from tests.slices.searching import prepared
