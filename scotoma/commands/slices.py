@@ -50,7 +50,7 @@ def slices(options: SlicesOptions) -> Answer:
     """Find slices on which a model is worse, or on which compression harms it more."""
     from scotoma.document import Document, Section, Table
     from scotoma.processes.progress import bars
-    from scotoma.slices.found_section import found_slices
+    from scotoma.slices.found_section import search_document
     from scotoma.slices.settings import load_settings
     from scotoma.slices.table import SlicesQuestion, asked_settings, slices_of_table
 
@@ -78,4 +78,4 @@ def slices(options: SlicesOptions) -> Answer:
                 "version": 1, **report.as_dict(rows=listed), "change": report.change.as_dict(),
                 "iterations": [vars(one) for one in report.iterations], "notes": notes,
             }  # fmt: skip
-        return Answer(found_slices(name, report, notes), content)
+        return Answer(search_document(name, report, notes), content)

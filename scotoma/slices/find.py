@@ -16,7 +16,7 @@ from scotoma.slices.judging.choose import evidence_of
 from scotoma.slices.judging.evidence import Evidence
 from scotoma.slices.outcomes import prepare_outcome
 from scotoma.slices.report import ProgressCallback, SliceReport, View, leaks, report_of
-from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
+from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidate_count, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.strategies import SHARE, WITHOUT_BATCH, TableInMemory, split
 from scotoma.slices.search.sweep import Budget, Hits, join_hits, keys_of, sweep
@@ -85,7 +85,7 @@ def find_slices(
     prepared = replace(prepared, clusters=codes)
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
     evidence = evidence_of(prepared, cluster_ids, asked)
-    possible = candidates(own, asked.max_cross)
+    possible = candidate_count(own, asked.max_cross)
     asked.check_space(possible)
     if asked.mode == "priority" and asked.budget is None:
         large = possible > asked.max_candidates

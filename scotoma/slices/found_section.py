@@ -23,7 +23,7 @@ PUBLISHED = (
 )
 
 
-def found_slices(name: str, report: SliceReport, notes: Sequence[str]) -> Document:
+def search_document(name: str, report: SliceReport, notes: Sequence[str]) -> Document:
     """Lay out a report.
 
     Args:

@@ -16,7 +16,7 @@ from scotoma.slices.hashing import poisson_weights
 from scotoma.slices.judging.bootstrap import BootstrapLane, row_draws
 from scotoma.slices.judging.tally import Cells
 from scotoma.slices.outcomes import SLICE_METRICS, Scored, prepare_outcome
-from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
+from scotoma.slices.search.lattice import blocks, candidate_count, feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.strategies import TableInMemory, nonempty_rate
 from scotoma.slices.search.sweep import Budget, Hits
@@ -308,7 +308,7 @@ def test_candidates_count_cells_or_rows_of_every_feature_subset(sizes, rows, max
         for level in range(1, max_cross + 1)
         for subset in combinations(range(len(sizes)), level)
     )
-    assert candidates(encoded, max_cross) == expected
+    assert candidate_count(encoded, max_cross) == expected
 
 
 def test_a_level_not_yet_seen_takes_the_rate_of_the_one_below():

@@ -41,7 +41,7 @@ from scotoma.slices.judging.evidence import Lane
 from scotoma.slices.judging.means import Centre, MeanLane, counts_nonevents, faces, psi_of
 from scotoma.slices.outcomes import SLICE_METRICS, Outcome, none_at_risk
 from scotoma.slices.report import ProgressCallback, SliceReport, leaks, report_of
-from scotoma.slices.search.lattice import Subset, candidates
+from scotoma.slices.search.lattice import Subset, candidate_count
 from scotoma.slices.search.predicates import Coding, Encoded, codings
 from scotoma.slices.search.strategies import (
     HalfTests,
@@ -394,7 +394,7 @@ def search_parquet(
         np.broadcast_to(np.uint8(0), (len(codings), overview.at_risk)),
         tuple(coding.predicates for coding in codings),
     )
-    possible = candidates(encoded, asked.max_cross)
+    possible = candidate_count(encoded, asked.max_cross)
     asked.check_space(possible)
     members = tuple(len(own) for own in (question.outcome, question.baseline) if own)
     lane = choose_lane(

@@ -174,13 +174,13 @@ def subset_count(features: int, max_cross: int) -> int:
     return sum(comb(features, cross) for cross in range(1, max_cross + 1))
 
 
-def candidates(encoded: Encoded, max_cross: int) -> int:
+def candidate_count(encoded: Encoded, max_cross: int) -> int:
     """Count slices that could hold a row: of each feature subset its cells or rows, if fewer.
 
     Counted by cross size without listing the subsets when none has more cells than rows.
 
     >>> from scotoma.slices.search.predicates import encode
-    >>> candidates(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), 2)
+    >>> candidate_count(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), 2)
     8
     """
     sizes, rows = encoded.sizes.tolist(), encoded.codes.shape[1]
