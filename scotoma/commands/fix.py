@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from scotoma.commands.asking import Answer, TextOptions, argument, option
+from scotoma.commands.asking import Answer, Options, argument, option
 
 
-class FixOptions(TextOptions):
+class FixOptions(Options):
     """What is fixed, and how."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scotoma import storage
 from scotoma.audit import GateResult, Quantity
 from scotoma.audit.base import cells_at
-from scotoma.document import complement
+from scotoma.document import Cell, Column, Facts, Interval, Noted, Section, Table, complement
 from scotoma.errors import ConfigError
 from scotoma.numbers.inputs import Flags, Ints
 from scotoma.printable import printable
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from scotoma.mitigation import decide
 
 
-ROWS = {
-    "verdict": "verdict",
-    "accuracy": "accuracy",
-    "highest error of a group": "worst_error",
-    "largest rise of a group": "worst_rise",
-}
+WORST = {"worst_error": "highest error", "worst_rise": "largest rise"}  # of a group
 
 
 @dataclass(frozen=True)
@@ -81,17 +76,15 @@ def told(group: str, number: Any) -> dict[str, Any]:
     return {"group": group, **known, "n": number.n, "reason": number.reason}
 
 
-def shown(number: Mapping[str, Any], *, rise: bool = True) -> str:
-    """A number of `told` in per cent, or a rise in points with its sign, and whose it is."""
-    value, low, high = (number[name] for name in ("value", "low", "high"))
-    if value is None:
-        return number["reason"] or "undefined"
-    plus, unit = ("+", " points") if rise else ("", "%")
-    text = f"{100 * value:{plus}.1f}{unit}"
-    if low is not None and high is not None:
-        text += f" [{100 * low:{plus}.1f}, {100 * high:{plus}.1f}]"
-    group = "" if number["group"] == "all" else f", {number['group']}"
-    return f"{text}{group}, n {number['n']:,}"
+def interval_of(number: Mapping[str, Any]) -> Interval:
+    """A number of `told` as a cell."""
+    return Interval(**{key: value for key, value in number.items() if key != "group"})
+
+
+def whose(number: Mapping[str, Any]) -> str:
+    """Which group a number of `told` is of, and its n: `ink=faint, n 448`."""
+    group = "" if number["group"] == "all" else f"{number['group']}, "
+    return f"{group}n {number['n']:,}"
 
 
 def new_folder(place: str, variant: str, technique: str, out: Path | None) -> Path:
@@ -139,11 +132,38 @@ def _judged(audit: Audit, gate: GateResult, variant: str) -> dict[str, Any]:
     }
 
 
-def rows_before_and_after(content: dict[str, Any]) -> Iterator[str]:
-    """Lines of the table of both sides."""
-    before, after = content["before"], content["after"]
-    for title, key in ROWS.items():
-        for when, side in (("before", before), ("after", after)):
-            text = side[key] if key == "verdict" else shown(side[key], rise=key == "worst_rise")
-            because = f": {side['because'][0]}" if key == "verdict" and side["because"] else ""
-            yield f"{title if when == 'before' else '':<26}{when:<8}{text}{because}"
+def before_and_after(content: Mapping[str, Any], verb: str, after: str) -> Section:
+    """Both variants on the half that judges, a row each.
+
+    Args:
+        content: What fix.json holds.
+        verb: What the other half did: `fitted`, `chosen`.
+        after: Name of the new variant.
+    """
+    chosen, judged = content[f"{verb}_on"], content["judged_on"]
+    sides = {content["variant"]: content["before"], after: content["after"]}
+    rows: list[dict[str, Cell]] = []
+    for name, side in sides.items():
+        row: dict[str, Cell] = {"variant": name, "verdict": side["verdict"]}
+        row["accuracy"] = interval_of(side["accuracy"])
+        row["n"] = side["accuracy"]["n"]
+        for key, title in WORST.items():
+            group = "" if side[key]["value"] is None else f"{title}: {whose(side[key])}"
+            row[key] = Noted(interval_of(side[key]), group)
+        rows.append(row)
+    columns = (
+        Column("variant", "variant"),
+        Column("verdict", "verdict"),
+        Column("accuracy", "accuracy", "rate", brief=True),
+        Column("n", "n", "count"),
+        Column("worst_error", WORST["worst_error"], "rate", brief=True),
+        Column("worst_rise", WORST["worst_rise"], "points", brief=True),
+    )
+    halves = (
+        f"{verb.title()} on {chosen['examples']:,} test examples ({chosen['clusters']:,} "
+        f"clusters), judged on the other {judged['examples']:,} ({judged['clusters']:,} clusters)."
+    )
+    told = Table("before_and_after", "", columns, rows, stub=2)
+    because = [(name, side["because"][0]) for name, side in sides.items() if side["because"]]
+    about = ["Highest error and largest rise: of any group; rises are points beside dense."]
+    return Section("judged", "", [halves, *about], [told, *([Facts(because)] if because else [])])

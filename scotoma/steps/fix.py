@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma.audit import read_audit, read_gate
 from scotoma.commands.asking import Answer
 from scotoma.commands.fix import FixOptions
+from scotoma.document import Cell, Column, Document, Interval, Section, Table, in_words, show
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError
 from scotoma.extras import home_of
 from scotoma.fix.before_after import (
     Fixed,
+    before_and_after,
+    interval_of,
     new_folder,
-    rows_before_and_after,
-    shown,
     sides,
     told,
+    whose,
 )
 from scotoma.fix.refusals import repairable
 from scotoma.fix.rules import apply_technique, write_fixed
@@ -40,7 +41,7 @@ def fix_variant(options: FixOptions) -> Answer:
     """Choose on one half of the test examples, write a new folder, and audit it on the other.
 
     Returns:
-        Before and after as lines for a terminal, as fix.json holds it, and notes.
+        Before and after as a document, as fix.json holds it, and notes.
 
     Raises:
         ScotomaError: The run lacks what this needs, or the folder is not new.
@@ -59,7 +60,7 @@ def fix_variant(options: FixOptions) -> Answer:
     content = fixed.content(options.run, "fitted_on")
     _judge(run, fixed, folder, content, options)
     write_json(folder / "fix.json", jsonable(content))
-    return Answer(rules_text(content), content, [f"report  {folder / 'audit' / 'report.html'}"])
+    return Answer(rules_document(content), content, [f"report  {folder / 'audit' / 'report.html'}"])
 
 
 def _repaired(run: Run, options: FixOptions, growth: float) -> Answer:
@@ -83,7 +84,7 @@ def _repaired(run: Run, options: FixOptions, growth: float) -> Answer:
     content["sentence"] = repair_sentence(content)
     if fixed.members:
         write_json(folder / "fix.json", jsonable(content))
-    return Answer(repair_table(content), content, notes)
+    return Answer(repair_document(content), content, notes)
 
 
 def _judge(
@@ -111,26 +112,11 @@ def _worst(run: Run) -> str:
     return min(verdicts, key=lambda name: WORST_FIRST.index(verdicts[name]))
 
 
-def rules_text(content: dict[str, Any]) -> str:
-    """What fix.json holds of fitted rules, as lines for a terminal."""
+def rules_document(content: dict[str, Any]) -> Document:
+    """What fix.json holds of fitted rules."""
     by = f" by {content['attribute']}" if content["attribute"] else ""
-    lines = [f"{content['technique']}{by}: {content['needs']['sentence']}"]
-    return _text([*lines, *_before_and_after(content, "fitted", content["mitigated"])])
-
-
-def _text(lines: Sequence[str]) -> str:
-    return "".join(f"{printable(line)}\n" for line in lines)
-
-
-def _before_and_after(content: dict[str, Any], verb: str, after: str) -> list[str]:
-    chosen, judged = content[f"{verb}_on"], content["judged_on"]
-    return [
-        f"{verb.title()} on {chosen['examples']:,} test examples ({chosen['clusters']:,} "
-        f"clusters), judged on the other {judged['examples']:,} ({judged['clusters']:,} clusters).",
-        f"before is {content['variant']}, after {after}; rises are against dense",
-        "",
-        *rows_before_and_after(content),
-    ]
+    title = f"{content['technique']}{by}: {content['needs']['sentence']}"
+    return Document(title, sections=[before_and_after(content, "fitted", content["mitigated"])])
 
 
 def fraction(text: str) -> float:
@@ -161,23 +147,27 @@ def _worst_group(audit: Audit, fixed: Fixed) -> dict[str, Any]:
 def repair_sentence(content: dict[str, Any]) -> str:
     """Say in one sentence what was done and what came of it."""
     variant = content["variant"]
-    chosen = f"{shown(content['harm'])}, on the half that chooses"
+    harm = content["harm"]
+    chosen = f"{_rise(harm)}, {whose(harm)}, on the half that chooses"
     if not content["needed"]:
         return f"{variant} passes and shows no harm, so nothing is repaired: worst group {chosen}."
     if not content["repaired"]:
         return (
             f"No {_changed(content)}, and no layer in float32 within "
-            f"{content['max_size_increase']:.0%}, lower the harm of {variant}: worst group "
+            f"{100 * content['max_size_increase']:g}%, lower the harm of {variant}: worst group "
             f"{chosen}."
         )
     before, after = (content["worst_group"][when] for when in ("before", "after"))
-    now = shown(after).replace(" points", "", 1)
-    was = "undefined" if before["value"] is None else f"{100 * before['value']:+.1f} points"
     size, latency = _increase(content)
     return (
-        f"{_done(content)}: worst group {was} to {now}, size {size}, latency {latency}: "
+        f"{_done(content)}: worst group from {_rise(before)} to {_rise(after)}, {whose(after)}, "
+        f"size {size}, latency {latency}: "
         f"{content['after']['verdict']} on the half that did not choose it."
     )
+
+
+def _rise(number: dict[str, Any]) -> str:
+    return in_words(interval_of(number), "points")
 
 
 def _done(content: dict[str, Any]) -> str:
@@ -202,49 +192,67 @@ def _increase(content: dict[str, Any]) -> tuple[str, str]:
     size = content["size"]
     before, after = (content["latency"][when]["1"] for when in ("before", "after"))
     alike = before["low_ms"] <= after["high_ms"] and after["low_ms"] <= before["high_ms"]
-    change = f"{after['median_ms'] / before['median_ms'] - 1:+.0%}"
-    shown = "the same (quartiles overlap)" if alike else change
-    return f"{size['after'] / size['before'] - 1:+.0%}", shown
+    change = _growth(after["median_ms"] / before["median_ms"])
+    latency = "the same (quartiles overlap)" if alike else change
+    return _growth(size["after"] / size["before"]), latency
 
 
-def repair_table(content: dict[str, Any]) -> str:
-    """What fix.json holds of a repair, as lines for a terminal."""
-    lines = [content["sentence"], ""]
+def _growth(ratio: float) -> str:
+    return show(100 * (ratio - 1), "percent").value
+
+
+def repair_document(content: dict[str, Any]) -> Document:
+    """What fix.json holds of a repair."""
+    sections = []
     if content["repaired"]:
-        before_and_after = _before_and_after(content, "chosen", content["repaired"])
-        lines += [*before_and_after, *_latencies(content), ""]
+        sections += [before_and_after(content, "chosen", content["repaired"]), _latencies(content)]
     if content["sensitivities"]:
-        lines += _layers(content)
-    return _text(lines).rstrip("\n") + "\n"
+        sections.append(_layers(content))
+    return Document(content["sentence"], sections=sections)
 
 
-def _latencies(content: dict[str, Any]) -> list[str]:
-    lines = []
-    for batch in content["latency"]["before"]:
-        for when in ("before", "after"):
-            one = content["latency"][when][batch]
-            title = f"latency, {batch} image{'s' * (batch != '1')}" if when == "before" else ""
-            lines.append(
-                f"{title:<26}{when:<8}{one['median_ms']:.3f} ms [{one['low_ms']:.3f}, "
-                f"{one['high_ms']:.3f}], quartiles of {one['n']} runs"
-            )
-    return lines
+def _latencies(content: dict[str, Any]) -> Section:
+    sides = content["latency"]
+    rows: list[dict[str, Cell]] = [
+        {"images": int(batch), "n": one["n"]} | {
+            when: Interval(own["median_ms"], own["low_ms"], own["high_ms"], own["n"])
+            for when in ("before", "after")
+            for own in (sides[when][batch],)
+        }
+        for batch, one in sides["before"].items()
+    ]  # fmt: skip
+    columns = (
+        Column("images", "images", "count"),
+        Column("before", "before, ms", "number"),
+        Column("after", "after, ms", "number"),
+        Column("n", "runs", "count"),
+    )
+    title = "Latency of a batch: the median of the runs, and their quartiles"
+    return Section("latency", title, parts=[Table("latency", "", columns, rows)])
 
 
-def _layers(content: dict[str, Any]) -> list[str]:
+def _layers(content: dict[str, Any]) -> Section:
     """Every layer alone in int8, the most harmful first."""
-    rows = sorted(content["sensitivities"], key=lambda row: -(row["rise"]["value"] or 0.0))
-    wide = max(len("layer"), *(len(row["layer"]) for row in rows)) + 2
-    lines = [
-        f"Each layer alone in int8, on the half that chooses: error of {_of(content)}",
-        f"{'layer':<{wide}}rise, and by how much the file grows if it is kept in float32",
+    ranked = sorted(content["sensitivities"], key=lambda row: -(row["rise"]["value"] or 0.0))
+    rows: list[dict[str, Cell]] = [
+        {
+            "layer": row["layer"],
+            "rise": interval_of(row["rise"]),
+            "n": row["rise"]["n"],
+            "size": 100 * row["size"],
+        }
+        for row in ranked
     ]
-    for row in rows[:MOST_SHOWN]:
-        rise = shown(row["rise"] | {"group": "all"})
-        lines.append(f"{row['layer']:<{wide}}{rise}; {row['size']:+.1%}")
-    if len(rows) > MOST_SHOWN:
-        lines.append(f"and {len(rows) - MOST_SHOWN} more in fix.json")
-    return lines
+    columns = (
+        Column("layer", "layer"),
+        Column("rise", "rise, points", "points"),
+        Column("n", "n", "count"),
+        Column("size", "file in float32", "percent"),
+    )
+    title = f"Each layer alone in int8, on the half that chooses: error of {_of(content)}"
+    note = "File in float32: by how much the file grows if this layer is kept in float32."
+    table = Table("layers", "", columns, rows, note, most=MOST_SHOWN)
+    return Section("layers", title, parts=[table])
 
 
 def _of(content: dict[str, Any]) -> str:

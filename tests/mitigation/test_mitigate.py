@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from scotoma.audit import read_audit
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples
+from scotoma.document.text import document_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.fix.before_after import Fixed
 from scotoma.fix.outputs import member_outputs
@@ -26,7 +27,7 @@ from scotoma.predictions import Predictions
 from scotoma.predictions.external import read_score_lists
 from scotoma.run import Run, write_json
 from scotoma.run.shards import shards
-from scotoma.steps.fix import rules_text
+from scotoma.steps.fix import rules_document
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
@@ -134,7 +135,10 @@ def test_offsets_mend_what_a_shift_of_one_group_broke(run: Run, tmp_path: Path) 
 def test_the_table_says_needs_sizes_and_both_verdicts() -> None:
     change = {"group": "all", "value": 0.9, "low": 0.85, "high": 0.94, "n": 400, "reason": ""}
     side = {"verdict": "FAIL", "because": ["error f +9%"], "accuracy": change}
-    side |= {"worst_error": change | {"group": "sex=f"}, "worst_rise": change | {"value": None}}
+    side |= {
+        "worst_error": change | {"group": "sex=f"},
+        "worst_rise": change | {"value": None, "reason": "no group has enough events"},
+    }
     content = {
         "technique": "offsets",
         "variant": "int8",
@@ -147,21 +151,20 @@ def test_the_table_says_needs_sizes_and_both_verdicts() -> None:
         "after": side | {"verdict": "PASS", "because": []},
     }
     assert (
-        rules_text(content)
+        document_text(rules_document(content))
         == """\
 offsets by sex: It needs.
-Fitted on 1,000 test examples (500 clusters), judged on the other 998 (499 clusters).
-before is int8, after int8+offsets; rises are against dense
 
-verdict                   before  FAIL: error f +9%
-                          after   PASS
-accuracy                  before  90.0% [85.0, 94.0], n 400
-                          after   90.0% [85.0, 94.0], n 400
-highest error of a group  before  90.0% [85.0, 94.0], sex=f, n 400
-                          after   90.0% [85.0, 94.0], sex=f, n 400
-largest rise of a group   before  undefined
-                          after   undefined
-"""
+Fitted on 1,000 test examples (500 clusters), judged on the other 998 (499
+  clusters).
+Highest error and largest rise: of any group; rises are points beside dense.
+variant       verdict    accuracy    n  highest error  largest rise
+int8          FAIL     90.0% ±5.0  400     90.0% ±5.0     undefined
+    highest error: sex=f, n 400; no group has enough events
+int8+offsets  PASS     90.0% ±5.0  400     90.0% ±5.0     undefined
+    highest error: sex=f, n 400; no group has enough events
+
+int8: error f +9%"""
     )
 
 

@@ -86,16 +86,21 @@ def test_it_says_so_in_one_sentence_with_intervals_and_n(
     home: Path, repaired: dict[str, Any]
 ) -> None:
     printed = (home / "printed.txt").read_text()
-    sentence = printed.splitlines()[0]
+    sentence = " ".join(printed.partition("\n\n")[0].split())
     assert sentence == repaired["sentence"]
     before, after = (repaired["worst_group"][when] for when in ("before", "after"))
     assert sentence.startswith("With minmax ranges, keeping fc3 in float32: worst group ")
-    assert (
-        f"{100 * before['value']:+.1f} points to {100 * after['value']:+.1f} "
-        f"[{100 * after['low']:+.1f}, {100 * after['high']:+.1f}], ink=faint, n {after['n']}, "
-    ) in sentence
+    value, low, high = (
+        f"{100 * after[end]:+.2f}".replace("-", "−") for end in ("value", "low", "high")
+    )
+    shown = f"{value if after['value'] else '0.00'} points [{low}, {high}]"
+    assert f" from {100 * before['value']:+.2f} points [" in sentence
+    assert f" to {shown}, ink=faint, n {after['n']}, size +" in sentence
     assert sentence.endswith(": PASS on the half that did not choose it.")
-    assert "fc3    +" in printed
+    (layer,) = (line for line in printed.splitlines() if line.startswith("fc3 "))
+    row = next(row for row in repaired["sensitivities"] if row["layer"] == "fc3")
+    assert f"  +{100 * row['rise']['value']:.2f} [" in layer
+    assert layer.split()[-2:] == [f"{row['rise']['n']}", f"{100 * row['size']:+.1f}%"]
 
 
 def test_numbers_are_those_of_the_audit_of_the_other_half(
@@ -220,6 +225,7 @@ def test_within_too_few_bytes_nothing_is_repaired(
     code, out, _ = scotoma("fix", "shipped", "--by", "layers", "--max-size-increase", "0%")
     assert code == 0
     assert out.startswith("No ranges, and no layer in float32 within 0%, lower the harm of int8:")
+    assert "fc3" in out
     assert not (home / "shipped-int8+repair").exists()
 
 
