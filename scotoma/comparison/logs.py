@@ -18,6 +18,7 @@ import polars as pl
 from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
+from scotoma.comparison.behaviour import with_behaviour
 from scotoma.comparison.bias_scores import NEEDED
 from scotoma.comparison.groups import grouped, groupings, joined
 from scotoma.comparison.means import score_table
@@ -29,7 +30,14 @@ from scotoma.comparison.measure import (
     refusal_pattern,
     wording,
 )
-from scotoma.comparison.reruns import ATTRIBUTE, SIDES, PairedRows, joined_tasks, paired_rows
+from scotoma.comparison.reruns import (
+    ATTRIBUTE,
+    BEHAVIOURS,
+    SIDES,
+    PairedRows,
+    joined_tasks,
+    paired_rows,
+)
 from scotoma.comparison.strata import Strata, StrataLosses, same_questions, stratum_losses
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
@@ -45,6 +53,7 @@ USUAL_SCORES = (
 )  # fmt: skip
 SCORES = [f"score_{side}" for side in SIDES]
 ACCURACY = ("accuracy", "acc")
+SHARES_OF_HARM = ("cut_off", "refused")
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
 TABLE_KEYS = {  # columns of --examples that name an example or its content, to those of logs
     **dict.fromkeys(("content_hash", "doc_hash", "sample_hash"), "content_hash"),
@@ -246,7 +255,7 @@ def compared(question: CompareQuestion, models: Sequence[Model]) -> Iterator[lis
                 model.places, own, attributes=attributes, filter=question.filter_,
                 tasks=question.task, reruns=question.reruns, columns=question.columns,
             )  # fmt: skip
-            logs.append(log)
+            logs.append({task: with_behaviour(own) for task, own in log.items()})
         yield [
             _compared(question, (models[0], model), (logs[0], log), asked)
             for model, log in zip(models[1:], logs[1:], strict=True)
@@ -341,6 +350,9 @@ def _compared(
             allow_missing=question.allow_missing,
         )  # fmt: skip
         own = paired_rows(paired, metric, task=task, attributes=before[task].attributes)
+        if metric in SHARES_OF_HARM:  # a right answer is one that is not
+            own = replace(own, table=own.table.with_columns(pl.col(SCORES).neg() + 1))
+            metric = f"not {metric}"
         if (least := question.right_from) is not None:
             right = (pl.col(SCORES) >= least).cast(pl.Float64)
             own = replace(own, table=own.table.with_columns(right))
@@ -425,23 +437,30 @@ def _tasks(
     return named or common
 
 
-def _shared_scores(before: EvaluationLog, after: EvaluationLog) -> list[str]:
-    return [name for name in before.scores if name in after.scores]
+def _shared_scores(before: EvaluationLog, after: EvaluationLog, wanted: str) -> list[str]:
+    """Scores of both; how answers ended counts among them only where it is asked for."""
+    own = [name for name in before.scores if name == wanted or name not in BEHAVIOURS]
+    return [name for name in own if name in after.scores]
 
 
 def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationLog) -> str:
-    common = _shared_scores(before, after)
+    common = _shared_scores(before, after, question.score)
     if not common:
+        known = [", ".join(_shared_scores(own, own, "")) or "none" for own in (before, after)]
         left_out = ", and is left out."
         notes = [note for note in (*before.notes, *after.notes) if note.endswith(left_out)]
         why = f"; {notes[0].removesuffix(left_out)}" if notes else ""
         raise DataError(
             f"logs of task {printable(before.task)} must share a score, got "
-            f"{', '.join(before.scores) or 'none'} and {', '.join(after.scores) or 'none'}"
-            f"{why}; correct the log, or name logs of one evaluation"
+            f"{' and '.join(known)}{why}; correct the log, or name logs of one evaluation"
         )
     if question.score:
         score = _called(question.score, common)
+        if score in BEHAVIOURS and score not in common:
+            raise ConfigError(
+                f"--score {score} needs logs that say how each answer ended, and those of "
+                f"{before.task} do not; evaluate with a tool that logs stop reasons"
+            )
         if score not in common:
             raise ConfigError(
                 f"--score {printable(question.score)!r} is not in both logs of {before.task}, "
@@ -467,7 +486,7 @@ def _scored(
     wanted = question.score
 
     def has_score(task: str) -> bool:
-        common = _shared_scores(logs[0][task], logs[1][task])
+        common = _shared_scores(logs[0][task], logs[1][task], wanted)
         return _called(wanted, common) in common if wanted else bool(common)
 
     scored = [task for task in tasks if has_score(task)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from scotoma.comparison.behaviour import Behaviour, behaviours
 from scotoma.comparison.bias_scores import BiasScore, stereotypes
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import (
@@ -112,7 +113,7 @@ SLICES = 5
 SHUFFLED = 5  # searches of shuffled outcomes, whose findings are noise
 FEWEST_VALUES, MOST_VALUES = 2, 50  # of an attribute that may define slices, unless it is a number
 LOWER = re.compile(
-    r"(perplexity|ppl|loss|nll|brier|kl|divergence|bits_per_byte|wer|cer|error|edit)"
+    r"(perplexity|ppl|loss|nll|brier|kl|divergence|bits_per_byte|wer|cer|error|edit|output_tokens)"
 )
 
 
@@ -175,6 +176,7 @@ class LogComparison:
         search: Slices that nobody named.
         bias: Scores of BBQ; empty for other benchmarks.
         wording: Of free text; None elsewhere.
+        behaviours: How answers ended, where logs say it.
         notes: Sentences that a reader should know.
     """
 
@@ -193,6 +195,7 @@ class LogComparison:
     search: SearchedSlices
     bias: tuple[BiasScore, ...]
     wording: Wording | None
+    behaviours: tuple[Behaviour, ...]
     notes: tuple[str, ...]
 
 
@@ -253,6 +256,7 @@ def measure_rows(
         search=search,
         bias=tuple(stereotypes(table, clusters)) if scores.binary else (),
         wording=wording,
+        behaviours=tuple(behaviours(table, masks, own)),
         notes=(*rows.notes, *search.notes),
     )
 

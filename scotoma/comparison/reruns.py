@@ -134,6 +134,9 @@ OF_A_SIDE = {
     "row": pl.Int64,
     "answered": pl.Boolean,
 }
+# How an answer ended, beside its score: scores of their own where logs say it, and which are harm.
+BEHAVIOURS = {"cut_off": True, "refused": True, "tool_call": False, "output_tokens": True}
+BEHAVIOURS |= {"margin": False}
 
 
 @dataclass(frozen=True)
@@ -275,4 +278,9 @@ def _side(table: pl.DataFrame, score: str, side: str, shared: Sequence[pl.Expr])
     own = [pl.col(name).cast(kind).alias(f"{name}_{side}") for name, kind in OF_A_SIDE.items()]
     value = pl.col(f"{SCORE}{score}").cast(pl.Float64).alias(f"score_{side}")
     rerun = pl.col("rerun").cast(pl.Int64).alias(side)
+    own += [
+        pl.col(f"{SCORE}{name}").alias(f"{name}_{side}")
+        for name in BEHAVIOURS
+        if f"{SCORE}{name}" in table.columns
+    ]
     return table.select(pl.col("pair").cast(pl.Int64), rerun, *shared, value, *own)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from scotoma.comparison.behaviour import Behaviour
 from scotoma.comparison.bias_scores import BiasScore
 from scotoma.comparison.boxes import BoxComparison, PrecisionChange
 from scotoma.comparison.flips import Flip
@@ -24,6 +25,10 @@ WORDS = {
     "wrong_to_right": "wrong to right",
     "wrong_to_other": "wrong to another wrong",
 }
+ENDS = {
+    "cut_off": "cut off", "refused": "refused", "tool_call": "tool calls",
+    "output_tokens": "tokens of output", "margin": "margin of log-likelihood",
+}  # fmt: skip
 N = Column("n", "n", "count")
 NO_REMARKS = ("",)  # two models of one kind: what rests on few answers has a wide interval
 
@@ -59,6 +64,7 @@ def comparison_sections(
         table = effect_table("task", found.tasks, binary=binary, lower_is_better=lower)
         yield Section("tasks", "", parts=[table])
     yield from _whom(found, binary=binary, lower_is_better=lower)
+    yield from behaviour_sections(found.behaviours)
     if found.bias:
         yield Section("bias", "", parts=[_bias_table(found.bias)])
     if found.notes:
@@ -261,6 +267,25 @@ def affected_sentence(
         f"Most affected (*), more than the rest after Holm's correction over {several} groups: "
         f"{named}."
     )
+
+
+def behaviour_sections(found: Sequence[Behaviour]) -> Iterator[Section]:
+    """Say how answers ended, and in which groups that surely changes for the worse."""
+    lines = []
+    for one in found:
+        own = one.all
+        text = from_to(own.before, own.after, own.change, *units(binary=one.binary))
+        if one.name == "output_tokens":
+            text += f", times {show(own.recovery, 'number').number}"
+        lines.append((ENDS[one.name], text))
+    if lines:
+        yield Section("behaviour", "", parts=[Facts(lines)])
+    for one in found:
+        if hit := affected(one.groups, higher_is_better=not one.rising_is_harm):
+            table = effect_table(
+                ENDS[one.name], hit, binary=one.binary, lower_is_better=one.rising_is_harm
+            )
+            yield Section(one.name, "", parts=[table])
 
 
 def slice_section(search: SearchedSlices, *, binary: bool) -> Iterator[Section]:

@@ -52,7 +52,11 @@ USUAL = {
     "answer": ("predicted", "prediction", "predictions", "answer", "outputs", "output"),
     "text": ("text", "response"),
     "prompt": ("prompt", "inputs", "input", "question"),
+    "stop_reason": ("stop_reason", "finish_reason"),
+    "output_tokens": ("output_tokens", "completion_tokens", "num_generated_tokens"),
+    "tool_calls": ("tool_calls",),
 }
+COUNTS = ("output_tokens", "tool_calls")
 SCORES = ("score", CORRECT, "is_correct", "accuracy", "acc", "exact_match", "prob", "logit")
 SURE = ("score", "prob", "logit")  # how sure a model is
 TIMM_OUTPUTS = ("prob", "logit")
@@ -192,7 +196,8 @@ def _records(path: Path, *, columns: LogColumns, notes: list[str]) -> Iterator[C
             f"{nameless['place'][0] + 1:,} has none in column "
             f"{printable(known['example_id'])!r}; fill or remove it"
         )
-    rows = rows.with_columns(_reruns(path, rows))
+    counts = pl.col(COUNTS).cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
+    rows = rows.with_columns(_reruns(path, rows), counts)
     own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
     attributes = table.attributes(used)
     evaluation = pl.col(MODEL).replace("", None).fill_null(own), pl.col(TASK).fill_null("")

@@ -72,7 +72,9 @@ PART_ROWS = 20_000
 WORD = 64  # characters of a value that is kept as it is
 WORDS = ("prompt", "answer", "text", "target")
 TEXTS = {"row": pl.Int64} | dict.fromkeys(WORDS, pl.String)
+ENDED = ("stop_reason", "output_tokens", "tool_calls")
 GIVEN = {"rerun": pl.Int32, "choice": pl.Int32, "answered": pl.Boolean}
+GIVEN |= {name: COLUMNS[name] for name in ENDED}
 GIVEN |= dict.fromkeys(("content_hash", "prompt_hash", "target_hash", *WORDS), pl.String)
 HELD = ("example_id", *Record._fields[4:])  # cells of a record; scores and attributes go before
 ANSWERED = pl.col("answered").fill_null(
@@ -272,7 +274,7 @@ class _Gathered:
                 known.alias(own), texts[name].str.len_chars().alias(f"{name}_length")
             )
         cells = cells.with_columns(
-            *given.select("example_id", "rerun", "content_hash", "choice"),
+            *given.select("example_id", "rerun", "content_hash", "choice", *ENDED),
             given.select(answered=ANSWERED).to_series(),
             pl.Series("prompt_script", [*map(script_of, texts["prompt"])], pl.String),
             *(self._attribute(columns, path) for path in self.attributes),

@@ -14,7 +14,15 @@ from typing import Any
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.files import Glimpse, ZipMembers, json_file, objects, parsed, part
-from scotoma.readers.record import About, Attempt, Evaluation, Format, Record, hash_text
+from scotoma.readers.record import (
+    About,
+    Attempt,
+    Evaluation,
+    Format,
+    Record,
+    counted,
+    hash_text,
+)
 
 # As inspect_ai's value_to_float: correct, partial, incorrect, no answer.
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -79,6 +87,9 @@ def _record(sample: Any, evaluation: Evaluation, path: Path) -> Record:
     choices = sample.get("choices")
     text = part(sample, "output").get("completion")
     invalid = sample.get("invalidation") is not None
+    choice = next(iter(objects(part(sample, "output").get("choices"))), {})
+    limit, reason = part(sample, "limit").get("type"), choice.get("stop_reason")
+    called = [one.get("tool_calls") for one in objects(sample.get("messages"))]
     scores, answer = _scores({} if invalid else part(sample, "scores"))
     return Record(
         evaluation,
@@ -93,6 +104,9 @@ def _record(sample: Any, evaluation: Evaluation, path: Path) -> Record:
         text=None if text is None else _whole(str(text), attached),
         choice=_choice(answer, choices),
         answered=True if invalid else None,  # marked as invalid by a person, whatever was answered
+        stop_reason=f"{limit} limit" if limit else reason and str(reason),
+        output_tokens=counted(part(sample, "output", "usage").get("output_tokens")),
+        tool_calls=sum(len(one) for one in called if isinstance(one, list)),
     )
 
 

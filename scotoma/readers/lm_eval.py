@@ -80,7 +80,7 @@ def records(path: Path) -> Iterator[Record]:
         yield Record(
             Evaluation(model, task, str(own_filter)),
             example_id,
-            _scores(row, path),
+            _scores(row, path) | _margin(row, len(options)),
             {name: one for name, one in row.items() if isinstance(one, dict) and name not in KEYS}
             if doc is None
             else {"doc": doc},
@@ -116,6 +116,22 @@ def _scores(row: Mapping[str, Any], path: Path) -> dict[str, Any]:
         below = name == "perplexity" and (_number(value) or 0) < 0
         scores["log_likelihood" if below else name] = value
     return scores
+
+
+def _margin(row: Mapping[str, Any], options: int) -> dict[str, float]:
+    """By how much the log-likelihood of the right option exceeds that of the best other one."""
+    firsts = [one[0] if isinstance(one, list) and one else one for one in _list(row)]
+    target, numbers = str(row.get("target")), [_number(one) for one in firsts]
+    place = int(target) if target.isdecimal() else options
+    known = [one for one in numbers if one is not None]
+    if not 1 < len(known) == len(numbers) == options > place:
+        return {}
+    return {"margin": known[place] - max(known[:place] + known[place + 1 :])}
+
+
+def _list(row: Mapping[str, Any]) -> list[Any]:
+    filtered = row["filtered_resps"]
+    return filtered if isinstance(filtered, list) else []
 
 
 def _filters(path: Path, named: _Named) -> list[str]:

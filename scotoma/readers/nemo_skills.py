@@ -13,8 +13,8 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_lines, part
-from scotoma.readers.record import Evaluation, Format, Record, hash_text
+from scotoma.readers.files import json_lines, objects, part
+from scotoma.readers.record import Evaluation, Format, Record, counted, hash_text
 
 QUESTIONS = ("problem", "question", "prompt")
 IDS = ("id", "problem_id", "question_id", "task_id", "key")
@@ -26,7 +26,7 @@ ADDED = {
     "expected_answer", "graded_list", "status", "strict_eval", "loose_eval", "finish_reason",
     "num_generated_tokens", "num_input_tokens", "generation_time", "generation_start_time",
     "generation_end_time", "completion", "serialized_output", "num_code_executions", "code_rounds",
-    "error", "metadata_list", "details",
+    "tool_calls", "error", "metadata_list", "details",
 }  # fmt: skip
 NAME = re.compile(r"output(-rs\d+)?\.jsonl")
 
@@ -51,6 +51,11 @@ def records(path: Path) -> Iterator[Record]:
             target=None if target is None else str(target),
             answer=None if answer is None else str(answer),
             text=str(row["generation"]),
+            stop_reason=row.get("finish_reason") and str(row["finish_reason"]),
+            output_tokens=counted(row.get("num_generated_tokens")),
+            tool_calls=len(objects(row["tool_calls"]))
+            if "tool_calls" in row
+            else counted(row.get("num_code_executions")),
         )
 
 

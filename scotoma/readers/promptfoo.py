@@ -13,7 +13,7 @@ from typing import Any
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.files import json_file, objects, part
-from scotoma.readers.record import Evaluation, Format, Record, hash_text
+from scotoma.readers.record import Evaluation, Format, Record, counted, hash_text
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -38,7 +38,8 @@ def records(path: Path) -> Iterator[Record]:
         label = str(prompt.get("label") or row.get("promptIdx")) if prompts > 1 else ""
         test = hash_text(json.dumps([asked, case.get("assert")], sort_keys=True))
         again = seen[model, label, test] = seen.get((model, label, test), -1) + 1
-        output = response.get("output")
+        output, reason = response.get("output"), response.get("finishReason")
+        reason = "refusal" if response.get("isRefusal") is True else reason
         text = output if output is None or isinstance(output, str) else json.dumps(output)
         yield Record(
             Evaluation(model, task, label),
@@ -50,6 +51,8 @@ def records(path: Path) -> Iterator[Record]:
             prompt=prompt.get("raw"),
             text=text,
             answered=bool(text),
+            stop_reason=reason and str(reason),
+            output_tokens=counted(part(response, "tokenUsage").get("completion")),
         )
 
 

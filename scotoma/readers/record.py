@@ -33,6 +33,9 @@ COLUMNS = {
     "prompt_script": pl.String,
     "row": pl.Int64,
     "answered": pl.Boolean,
+    "stop_reason": pl.String,
+    "output_tokens": pl.Int64,
+    "tool_calls": pl.Int64,
 }
 MASK = "***"
 LONGEST_ID = 80  # characters of an id in a message
@@ -68,6 +71,9 @@ class Record(NamedTuple):
     text: str | None = None
     choice: int | None = None
     answered: bool | None = None
+    stop_reason: str | None = None
+    output_tokens: int | None = None
+    tool_calls: int | None = None
 
 
 class Columns(NamedTuple):
@@ -164,6 +170,16 @@ def hash_text(*texts: str | None) -> str:
         part = b"" if text is None else text.encode("utf-8", "surrogatepass")
         content += b"%d%d:" % (text is None, len(part)) + part
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def counted(value: Any) -> int | None:
+    """A count as a log writes it; None for what is none.
+
+    >>> counted(12), counted(12.0), counted("12"), counted(True), counted(-1)
+    (12, 12, None, None, None)
+    """
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return int(value) if known and 0 <= value < 2**53 else None
 
 
 def likeliest(likelihoods: Sequence[Any], options: int) -> int | None:
@@ -273,6 +289,8 @@ class EvaluationLog:
               there is no letter or no prompt.
             - `row`: the row of this example in `texts`.
             - `answered`: whether the model gave an answer, a text or a choice.
+            - `stop_reason`: why the answer ended, in the log's own word; null where it has none.
+            - `output_tokens`, `tool_calls`: of the answer; null where the log counts none.
             - `score.NAME`: Float64. nan where unscored, which is not the same as wrong.
             - one column an attribute, named by its dotted path: Int64 or Float64 where every
               value is a number, String elsewhere; null where an example has none.

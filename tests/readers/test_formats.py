@@ -70,7 +70,7 @@ def test_an_lm_eval_log_gives_answers_choices_text_and_hashes(read: Read) -> Non
 
 def test_scores_that_are_no_numbers_are_left_out_and_named(read: Read) -> None:
     bbq = read(FILES / "lm_eval" / "bf16", filter="strict-match")["bbq_local"]
-    assert bbq.scores == ("acc",)
+    assert bbq.scores == ("acc", "margin")
     assert [note for note in bbq.notes if "amb_bias_score" in note] == [
         "Score amb_bias_score of task bbq_local is a list of 4 values in 24 examples, not a "
         "number, and is left out."
