@@ -8,6 +8,7 @@ from typing import Any
 
 from scotoma.audit import read_gate
 from scotoma.audit.document import DENSE
+from scotoma.document.text import markdown_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.evidence.cyclonedx import bill_of_materials
 from scotoma.evidence.dossier import dossier
@@ -51,7 +52,7 @@ def write_evidence(
         "bom.cdx.json": _json(bill_of_materials(release)),
         TEST_RESULT: _json(sealed_envelope(PAYLOAD_TYPE, statement, key)),
         "model-card.md": card_section(release),
-        "dossier.md": dossier(release),
+        "dossier.md": markdown_text(dossier(release)),
     }
     for name, text in texts.items():
         _write(out / name, text.encode())

@@ -199,6 +199,20 @@ def test_the_dossier_has_data_numbers_tests_and_room_for_a_signature(
     for test in tests:
         assert f"| `{test.rule}: {test.where}` | {test.verdict} |" in text
     assert judged.as_of.isoformat() in text
+    at = next(at for at in audit.at("rates", "int8-static") if at["absolute"].group == "all")
+    cells = []
+    for what, sign, unit in (("dense", "", "%"), ("compressed", "", "%"), ("absolute", "+", "")):
+        number = at[what].number
+        value, low, high = (
+            f"{100 * (end or 0.0):{sign}.2f}".replace("-", "−")
+            for end in (number.value, number.low, number.high)
+        )
+        cells.append(f"{value}{unit} [{low}, {high}]")
+    assert f"| `error rate` | `all` | {' | '.join(cells)} | {audit.examples.test:,} |" in text
+    decided = next(test for test in tests if test.decided_by is not None)
+    assert decided.decided_by is not None
+    margin = f"margin {100 * decided.decided_by.margin:+.2f} points; n "
+    assert f"{margin}{decided.decided_by.interval.n:,}`" in text
 
 
 def test_verify_holds_evidence_against_its_run_and_key(
@@ -289,7 +303,7 @@ def test_of_predictions_the_variant_is_named_and_four_fifths_are_there(tmp_path:
     text = (tmp_path / "out" / "dossier.md").read_text()
     assert "whoever wrote this file says" in text
     assert " 1 models" not in text
-    assert "| `sex` | n | selected, % | impact ratio | standing |" in text
+    assert "| `sex` | n | selected | impact ratio | standing |" in text
     assert "`sex=f`" in text or "`f`" in text
     for name in CLASSES:
         assert f"`{name}`" in text
