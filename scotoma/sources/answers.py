@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -178,7 +179,7 @@ class SuppliedAnswers:
         """
         return cls(config, reruns_by_variant(config.source.tables(), config.limits))
 
-    @property
+    @cached_property
     def audited(self) -> dict[str, dict[str, Sequence[str]]]:
         """By variant the models that are audited, and their reruns."""
         return {
@@ -186,7 +187,7 @@ class SuppliedAnswers:
             for name, called in names_in_files(self.config).items()
         }
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """How many rows each example takes: 1 unless an audited model was evaluated again."""
         return rerun_rows(len(own) for models in self.audited.values() for own in models.values())
