@@ -221,8 +221,8 @@ def _import(run: Run, supplied: SuppliedAnswers) -> None:
         progress.advance("import predictions")
     if config.source.boxes is not None:
         called = names_in_files(config)
-        named = {name: (called[name], own) for name, own in models.items()}
-        measure_detectors(run, config.source.boxes, named)
+        files = {name: (called[name], own) for name, own in models.items()}
+        measure_detectors(run, config.source.boxes, files)
 
 
 def _ids_behind(classes: int, strange: int) -> NDArray[np.int64]:

@@ -113,7 +113,7 @@ def _plan(
         if assumed is None:
             begin("read predictions")
             supplied = config.source.answers(config)
-            error = supplied and supplied.baseline_errors(test)
+            error = None if supplied is None else supplied.baseline_errors(test)
         if whole:
             groups = forecast_groups(
                 config, survey.examples, ASSUMED if error is None else error,
