@@ -118,6 +118,32 @@ def test_what_check_would_refuse_is_not_drafted(
     assert not Path("audit.yaml").exists()
 
 
+@pytest.mark.parametrize("baseline", ["dense", "fp32", "bf16"])
+@pytest.mark.parametrize("split", [False, True])
+def test_files_of_several_labels_are_drafted_with_their_baseline(
+    baseline: str, split: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng, n = np.random.default_rng(3), 200
+    labels = {name: rng.integers(0, 2, n) for name in ("cat", "dog")}
+    ids = [f"e{row}" for row in range(n)]
+    more = {"split": ["test"] * n} if split else {}
+    sexes = rng.choice(["f", "m"], n)
+    pl.DataFrame({"example_id": ids, **labels, "sex": sexes, **more}).write_csv("t.csv")
+    for variant, wrong in ((baseline, 0.1), ("int8", 0.2)):
+        Path("preds", variant).mkdir(parents=True)
+        scores = {k: 0.1 + 0.8 * (own ^ (rng.random(n) < wrong)) for k, own in labels.items()}
+        pl.DataFrame({"example_id": ids, **scores}).write_csv(f"preds/{variant}/0.csv")
+    asked = ("--label", "cat,dog", "--predictions", "preds/{variant}/{model}.csv")
+    code, _, err = scotoma("init", "t.csv", *asked)
+    assert code == 0, err
+    drafted = yaml.safe_load(Path("audit.yaml").read_text())
+    assert drafted.get("baseline", "dense") == baseline
+    assert list(drafted["groups"]) == ["sex", "intersections"]
+    code, _, err = scotoma("audit", "--plan", "audit.yaml", "--quiet")
+    assert code == 0, err
+
+
 @pytest.mark.parametrize("form", ["json", "markdown", "html", "csv"])
 def test_a_draft_that_is_printed_is_not_written(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

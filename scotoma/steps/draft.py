@@ -163,11 +163,12 @@ def draft(frame: pl.DataFrame, table: Path, options: InitOptions, labels: Sequen
             "have; give --images FOLDER without --models, or --predictions "
             "'preds/{variant}/{model}.csv'"
         )
-    if images is None and several:
-        source = _scores_of_labels(frame.drop(labels), table, str(predictions))
-        others += ["image", source.get("key", "example_id")]
-    elif images is None:
-        source, own, compared = _predictions(frame, table, label, classes, options, notes)
+    if images is None:
+        source, own, compared = (
+            _labels(frame, table, options, labels, notes)
+            if several
+            else _predictions(frame, table, label, classes, options, notes)
+        )
         others += own
         values |= compared
     else:
@@ -368,15 +369,21 @@ def _split_of_table(frame: pl.DataFrame, others: Sequence[str], notes: list[str]
     return names
 
 
-def _scores_of_labels(others: pl.DataFrame, table: Path, pattern: str) -> dict[str, Any]:
-    """The section `source` of files with a column for each of several labels."""
-    key = guessed_key(others, images=False)
+def _labels(
+    frame: pl.DataFrame,
+    table: Path,
+    options: InitOptions,
+    labels: Sequence[str],
+    notes: list[str],
+) -> tuple[dict[str, Any], list[str], dict[str, str]]:
+    """What `_of_tables` says of files with a column for each of several labels."""
+    key = guessed_key(frame.drop(labels), images=False)
     if key is None:
         raise ConfigError(
             f"{quoted(table.name)} has no column that names each example, got "
-            f"{listed(others.columns)}; add one, as the predictions have it"
+            f"{listed(frame.drop(labels).columns)}; add one, as the predictions have it"
         )
-    return {"kind": "predictions", "files": pattern, "examples": str(table)} | _ids_in(key)
+    return _of_tables(frame, table, options, labels, {}, key, notes)
 
 
 def _has_few_values(frame: pl.DataFrame, entry: Mapping[str, Any]) -> bool:
