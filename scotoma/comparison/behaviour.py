@@ -54,7 +54,8 @@ class Behaviour:
 
 def with_behaviour(log: EvaluationLog) -> EvaluationLog:
     """Add how answers ended to the scores of a log, and a note on reasons that nobody knows."""
-    examples, added = log.examples, {}
+    examples = log.examples
+    added: dict[str, pl.Series] = {}
     reasons = examples["stop_reason"].drop_nulls().unique().to_list()
     kinds = {word: KINDS.get(_letters(word)) for word in reasons}
     kind = examples["stop_reason"].replace_strict(kinds, default=None, return_dtype=pl.String)

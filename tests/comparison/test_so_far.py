@@ -61,6 +61,24 @@ def test_a_harmed_group_fails_before_the_end(tmp_path: Path) -> None:
     assert "The other 2,100 examples are not needed for this verdict." in text
 
 
+def test_the_built_in_rules_need_both_margins(tmp_path: Path) -> None:
+    """A rise of 4 points is more than half a point, and less than a fifth of 40%."""
+    rng = np.random.default_rng(2)
+    wrong = rng.random(N) < 0.4
+    after = wrong | (rng.random(N) < 0.06)
+    places = []
+    for name, own in (("original", wrong), ("int8", after)):
+        rows = [{"id": i, "prompt": str(i), "score": int(not one)} for i, one in enumerate(own)]
+        places.append(tmp_path / f"{name}.jsonl")
+        places[-1].write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (both,), (one,) = (
+        measured("compare", *places, "--so-far", *options)["comparisons"]
+        for options in ([], ["--margin", "0.005"])
+    )
+    assert (both["verdict"], one["verdict"]) == ("PASS", "FAIL")
+    assert both["rows"][0]["margin"] == pytest.approx(0.2 * wrong.mean())
+
+
 def test_a_lossless_model_passes_before_the_end_and_not_at_once(tmp_path: Path) -> None:
     few, many = (asked(tmp_path / str(n), n, "--margin", "0.03") for n in (60, 1_800))
     assert (few["verdict"], many["verdict"]) == ("UNSURE", "PASS")
