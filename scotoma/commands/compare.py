@@ -125,11 +125,11 @@ class CompareOptions(Options):
 def compare(options: CompareOptions) -> Answer:
     """Compare an original and compressed models, and judge the change.
 
-    Reads logs of lm-evaluation-harness, inspect_ai, HELM, lighteval, NeMo-Skills, promptfoo, Every
-    Eval Ever and timm, and tables; examples are paired by content or id. With --truth, compares
-    detectors box by box. One table of predictions is judged against its labels: which groups a
-    model fails. Of two finished audits: what got better or worse. With --techniques: which way of
-    training is fairer.
+    Reads logs of lm-evaluation-harness, inspect_ai, HELM, lighteval, NeMo-Skills, NeMo Gym,
+    promptfoo, Every Eval Ever and timm, and tables; examples are paired by content or id. With
+    --truth, compares detectors box by box. One table of predictions is judged against its labels:
+    which groups a model fails. Of two finished audits: what got better or worse. With --techniques:
+    which way of training is fairer.
     """
     from scotoma.commands.kinds import kind_of
 

@@ -35,6 +35,7 @@ from scotoma.readers.helm import HELM
 from scotoma.readers.inspect_ai import INSPECT_AI
 from scotoma.readers.lighteval import LIGHTEVAL
 from scotoma.readers.lm_eval import LM_EVAL
+from scotoma.readers.nemo_gym import NEMO_GYM
 from scotoma.readers.nemo_skills import NEMO_SKILLS
 from scotoma.readers.promptfoo import PROMPTFOO
 from scotoma.readers.record import (
@@ -52,12 +53,14 @@ from scotoma.readers.record import (
 )
 
 FORMATS = (
-    "lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "nemo-skills", "promptfoo",
-    "timm", "mlflow", "table",
+    "lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "nemo-skills", "nemo-gym",
+    "promptfoo", "timm", "mlflow", "table",
 )  # fmt: skip
 SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz")
 TABLES = FORMATS[-3:]
-TOOLS = (INSPECT_AI, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER, NEMO_SKILLS, PROMPTFOO)
+TOOLS = (
+    INSPECT_AI, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER, NEMO_SKILLS, NEMO_GYM, PROMPTFOO,
+)  # fmt: skip
 SPLIT = re.compile(rb'\s*\{\s*"columns"\s*:\s*\[')
 Plain = str | int | float | bool
 DEEPEST = 8
