@@ -195,9 +195,9 @@ def tables(audit: Audit, gate: GateFile, paper: Any) -> None:
             change = rows[names[name], metric]
             value = paper.table3.row(metric)[short]
             ends = (change.low, change.high)
-            inside += None not in ends and ends[0] <= value <= ends[1]
+            inside += None not in ends and 100 * ends[0] <= value <= 100 * ends[1]
             total += 1
-            print(f"{metric:<6} {name:<14} {interval(change, 1)} ({value:+.1f})")
+            print(f"{metric:<6} {name:<14} {interval(change, 100)} ({value:+.1f})")
     print(f"{inside} of {total} published changes lie inside the 95% interval")
 
 

@@ -60,7 +60,7 @@ def row(audit: dict[str, Any], variant: str) -> tuple[str, ...]:
     )
     return (
         f"{dense:.2f} to {pruned:.2f}",
-        f"{change['value']:+.0f} [{change['low']:+.0f}, {change['high']:+.0f}]",
+        "{:+.0f} [{:+.0f}, {:+.0f}]".format(*(100 * change[k] for k in ("value", "low", "high"))),
         "{:.2f} [{:.2f}, {:.2f}]".format(*(100 * gap[key] for key in ("value", "low", "high"))),
         str(gap["n"]),
     )

@@ -110,7 +110,7 @@ def test_mlflow_takes_every_name(run: Run) -> None:
         values = [v for (v,) in file.execute("select value from tags")]
     assert verdicts & {"PASS", "UNSURE", "FAIL"}
     assert {"tests_failed", "accuracy"} <= metrics
-    rises = [name for name in metrics if re.fullmatch(r"detail/[^/]*/error/rise_percent", name)]
+    rises = [name for name in metrics if re.fullmatch(r"detail/[^/]*/error/rise_relative", name)]
     assert len(rises) == len(NAMES) + 1
     assert "<script>" not in tags["mlflow.note.content"]
     assert [c for value in values for c in steering(value)] == []

@@ -132,7 +132,7 @@ def test_audits_find_the_smallest_amplification_as_often_as_promised(name):
     relative = forecast(design).value
     changes = [fpr_change(design, relative, seed) for seed in range(audits)]
     alpha = (1 - design.level) / 2
-    share = np.mean([change.relative.p_above(100 * design.limit) <= alpha for change in changes])
+    share = np.mean([change.relative.p_above(design.limit) <= alpha for change in changes])
     # 99.7% of simulations with 80% lie within three errors of .023.
     assert abs(share - 0.8) <= 3 * math.sqrt(0.8 * 0.2 / audits), share
 

@@ -30,7 +30,12 @@ def change(variant: str, group: str, by: float, p: float | None = 0.004) -> list
         "means.compressed": number(20.0 + by),
         "means.absolute": number(by),
         "means.worse": number(by, se=0.1),
-        "means.relative": number(5 * by, 299),
+        "means.relative": {
+            "value": by / 20,
+            "low": by / 20 - 0.005,
+            "high": by / 20 + 0.0075,
+            "n": 299,
+        },
         "means.p_adjusted": p,
     }
     return rows_at({"variant": variant, "group": group}, numbers)

@@ -73,7 +73,7 @@ class Quantity(Part):
     )
     scale: Literal["identity", "logit", "log", "ratio", "rule of three", "q-profile"] = Field(
         description="Where the interval is symmetric: `identity` for differences, `logit` for "
-        "rates, `log` for relative changes (100 (ratio - 1)), `ratio` for a ratio itself. `rule of "
+        "rates, `log` for relative changes (ratio - 1), `ratio` for a ratio itself. `rule of "
         "three` marks bounds where no event was seen, `q-profile` the spread of many effects."
     )
 

@@ -130,9 +130,7 @@ class Representation(Part):
     share_in_flagged: Fraction | None = Field(
         description="Share of the CIEs; null where there are none."
     )
-    change: Quantity = Field(
-        description="share_in_flagged against share_in_data, relative, in per cent."
-    )
+    change: Quantity = Field(description="share_in_flagged / share_in_data - 1.")
 
 
 class FlipShares(Part):

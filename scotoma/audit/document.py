@@ -273,7 +273,7 @@ class Audit(Part):
         description="Numbers by the question that they answer. "
         "`rates`: the error of each group, and its false positive and false negative rates (`fpr`, "
         "`fnr`), of the positive class or of each class against the rest: `dense`, `compressed`, "
-        "their difference (`absolute`, a fraction), and 100 (compressed / dense - 1) (`relative`); "
+        "their difference (`absolute`, a fraction), and compressed / dense - 1 (`relative`); "
         "a large relative change of a small rate can be few examples: see its `effective_events`. "
         "`unanswered`: the same of the share without an answer; absent where everything has one. "
         "`impact`: the recall of each class (`dense`, `compressed`), and what it loses beyond "

@@ -137,7 +137,7 @@ class WorstRate(Part):
     group: str = Field(description="What readers call the group.")
     metric: Literal["error", "fpr", "fnr"] = Field(description="Which rate.")
     absolute: Quantity = Field(description="compressed - dense, a fraction.")
-    relative: Quantity = Field(description="100 (compressed / dense - 1), per cent.")
+    relative: Quantity = Field(description="compressed / dense - 1.")
     dense: Quantity = Field(description="The rate of the dense members.")
     compressed: Quantity = Field(description="The rate of the compressed members.")
 

@@ -36,9 +36,7 @@ class DecidingInterval(Part):
         description="Which margin the test hangs on: of two the one that decides; `score` for a "
         "difference in the unit of a score, `level` for the limit of a metric itself."
     )
-    margin: Real = Field(
-        description="The margin or limit, in the unit of the interval: per cent, or a fraction."
-    )
+    margin: Real = Field(description="The margin or limit, in the unit of the interval.")
     interval: Quantity = Field(
         description="The change or the number, with its interval at the deciding level. Of `the "
         "next 16 runs` it holds all of them together."
@@ -107,7 +105,7 @@ class TestResult(Part):
     waived_until: str | None = Field(description="Last day of the waiver, YYYY-MM-DD.")
     margins: Margins = Field(description="The margins of the rule.")
     relative: Quantity | None = Field(
-        description="The relative change, per cent; null where no rule asks for it."
+        description="The relative change, compressed / dense - 1; null where no rule asks for it."
     )
     absolute: Quantity | None = Field(
         description="The change, a fraction; null without evidence, and for levels."

@@ -49,7 +49,7 @@ class GroupChange:
         class_id: The class against the rest; None for the error and for the positive class.
         dense: The rate of the dense population, a fraction.
         compressed: The rate of the compressed population, a fraction.
-        relative: 100 (compressed / dense - 1), in per cent; its interval is on the log scale.
+        relative: compressed / dense - 1; its interval is on the log scale.
         absolute: compressed - dense, a fraction.
         relative_variance: Variance of log(compressed / dense) and its parts.
         absolute_variance: Variance of the difference and its parts.
@@ -139,7 +139,7 @@ def amplification(
 ) -> list[GroupChange]:
     """What compression does to error, FPR and FNR of every group.
 
-    The published normalised difference is `relative`: 100 (compressed - dense) / dense, from
+    The published normalised difference is `relative`: (compressed - dense) / dense, from
     unrounded rates. Intervals are over examples (or clusters) and training runs, crossed; with one
     member in each population over examples only.
 
@@ -173,10 +173,10 @@ def amplification(
     >>> change = amplification(labels, dense, compressed, np.ones((1, 200), bool), ["all"],
     ...                        positive=1, n_classes=2)[1]
     >>> change.metric, round(change.relative.value, 6), round(change.absolute.value, 6)
-    ('fpr', 100.0, 0.1)
-    >>> round(change.relative.low), round(change.relative.high), change.relative.note
-    (44, 178, 'one training run: says nothing about the next one')
-    >>> max(change.relative.p_above(20), change.absolute.p_above(0.005)) < 0.01
+    ('fpr', 1.0, 0.1)
+    >>> round(change.relative.low, 2), round(change.relative.high, 2), change.relative.note
+    (0.44, 1.78, 'one training run: says nothing about the next one')
+    >>> max(change.relative.p_above(0.2), change.absolute.p_above(0.005)) < 0.01
     True
     """
     check_level(level)

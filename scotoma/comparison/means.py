@@ -51,20 +51,20 @@ class MeanChange:
     log_variance: Variance | None = None
 
     def worsening(self, *, lower_is_better: bool) -> Estimate:
-        """How much worse the mean gets, per cent of the better one; its interval on the log scale.
+        """How much worse the mean gets, relative to the better one; its interval on the log scale.
 
-        100 (after / before - 1) where lower is better, 100 (before / after - 1) where higher is.
+        after / before - 1 where lower is better, before / after - 1 where higher is.
 
         >>> change = mean_change([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
         >>> change.worsening(lower_is_better=True).value
-        50.0
+        0.5
         """
         ratio = self.recovery
         if self.log_variance is None:
             return ratio
         value = ratio.value if lower_is_better else 1 / ratio.value
         return of_variance(
-            100 * (value - 1), self.log_variance, n=self.n, members=ratio.members,
+            value - 1, self.log_variance, n=self.n, members=ratio.members,
             events=self.change.events, level=ratio.level, scale="log",
         )  # fmt: skip
 

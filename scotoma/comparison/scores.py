@@ -104,7 +104,7 @@ def _row(one: GroupScoreEffect, *, lower: bool, compared: bool) -> dict[str, Any
     return row | {
         "baseline": one.score.before,
         "change": one.score.change,
-        "worse_percent": one.score.worsening(lower_is_better=lower),
+        "worse_relative": one.score.worsening(lower_is_better=lower),
         "p_adjusted": one.p_adjusted,
     }
 

@@ -265,7 +265,7 @@ def _groups(plan: Plan) -> Table:
 
 
 def _rise(value: float | None) -> Cell:
-    return "none" if value is None else 100 * value
+    return "none" if value is None else value
 
 
 def _mark(group: GroupForecast) -> str:

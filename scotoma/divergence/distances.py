@@ -213,7 +213,7 @@ class OverIndex:
         n_flagged: CIEs with the attribute.
         share_in_data: Share of all examples that have it; nan without examples.
         share_in_flagged: Share of the CIEs that have it; nan without CIEs.
-        change: 100 (share_in_flagged / share_in_data - 1), interval on the log scale.
+        change: share_in_flagged / share_in_data - 1, interval on the log scale.
     """
 
     attribute: str
@@ -226,7 +226,7 @@ class OverIndex:
     @property
     def ratio(self) -> tuple[float, float, float]:
         """Relative representation and its interval: 1 is neutral, 2 is twice the share."""
-        low, high = 1 + self.change.low / 100, 1 + self.change.high / 100
+        low, high = 1 + self.change.low, 1 + self.change.high
         if not self.share_in_data > 0:
             return math.nan, low, high
         return self.share_in_flagged / self.share_in_data, low, high

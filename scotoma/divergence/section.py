@@ -300,13 +300,13 @@ def _represented(
     }
 
 
-def _ratio(per_cent: float | None) -> float | None:
-    """A change in per cent as a ratio, held inside the axis.
+def _ratio(change: float | None) -> float | None:
+    """A relative change as a ratio, held inside the axis.
 
-    >>> _ratio(100.0), _ratio(1e9)
+    >>> _ratio(1.0), _ratio(1e9)
     (2.0, 8.0)
     """
-    return None if per_cent is None else round(min(max(1 + per_cent / 100, LEAST), MOST), 4)
+    return None if change is None else round(min(max(1 + change, LEAST), MOST), 4)
 
 
 def _subsets(audit: Audit, names: Sequence[str]) -> Table:

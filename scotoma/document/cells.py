@@ -132,7 +132,7 @@ class _Look(NamedTuple):
 LOOKS: Mapping[str, _Look] = {
     "rate": _Look(100.0, "", "%", 2),
     "points": _Look(100.0, "+", "", 2),
-    "percent": _Look(1.0, "+", "%", 1),
+    "percent": _Look(100.0, "+", "%", 1),
     "number": _Look(1.0, "", "", 3),
     "change": _Look(1.0, "+", "", 3),
     "ratio": _Look(1.0, "", "", 2),
@@ -152,7 +152,7 @@ def show(
     """Write a cell, or the reason why there is no number.
 
     Args:
-        cell: Text, a number or an estimate; fractions for `rate` and `points`.
+        cell: Text, a number or an estimate; fractions for `rate`, `points` and `percent`.
         unit: What it is.
         known: How reasons and notes begin that stand elsewhere, so not beside this cell.
         brief: For a narrow table: one decimal, and beside a number without a sign the longer half

@@ -10,11 +10,12 @@ from scotoma.audit.gate import TestResult
 from scotoma.audit.worst_change import gap_groups, turned_gaps
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.four_fifths import STANDINGS, shown_ratio, standing
-from scotoma.document import Cell, Column, Document, Facts, Interval, Section, Table, Unit, in_words
+from scotoma.document import Cell, Column, Document, Facts, Section, Table
 from scotoma.document.parts import Part
 from scotoma.evidence.release import Release, measurements
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import code_span, printable
+from scotoma.verdict.words import decided_words
 
 SCOPES = {
     "population": "The verdict speaks of the variant's models and of the next one trained the same "
@@ -35,9 +36,6 @@ LIMITS = (
     "wrong labels, groups that are not in the data, or use other than classification of single "
     "examples. A PASS speaks only of the tests above."
 )
-UNITS: dict[str, Unit] = {
-    "absolute": "points", "relative": "percent", "level": "number", "score": "score_change"
-}  # fmt: skip
 N = Column("n", "n", "count")
 
 
@@ -251,11 +249,9 @@ def _log(release: Release) -> Iterator[str | Part]:
 
 
 def _decided(test: TestResult) -> str:
-    if (by := test.decided_by) is None:
+    if test.decided_by is None:
         return test.reason or "nothing"
-    shown, margin = (in_words(one, UNITS[by.kind]) for one in (by.interval, Interval(by.margin)))
-    limit = "limit" if by.kind == "level" else "margin"
-    return f"{shown}; {limit} {margin}; n {by.interval.n:,}"
+    return f"{decided_words(test)}; n {test.decided_by.interval.n:,}"
 
 
 def _text(sentence: str) -> str:

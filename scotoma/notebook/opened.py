@@ -254,7 +254,7 @@ class OpenedAudit:
         """A row a test of the gate: the change, its interval, the margin and the answer.
 
         Columns `variant`, `rule`, `metric`, `group`, `class`, `where`, `verdict`, `change` (a
-        fraction) with `_low` and `_high`, `n`, `margin`, `relative` (per cent) with `_low` and
+        fraction) with `_low` and `_high`, `n`, `margin`, `relative` with `_low` and
         `_high`, `relative_margin`, `harm_p` (adjusted), `clear_p`, and `reason`.
         """
         rows = [

@@ -41,7 +41,7 @@ def measure_pair(
         A row an estimate, with the columns of numbers.parquet: question, variant, metric, group,
         class, condition, what (`dense`, `compressed`, `absolute`, ...), value, low, high, level, n,
         models, effective_events, reason, note, se, df, scale, and the parts of its variance.
-        Rates and their changes are fractions, `relative` is in per cent.
+        Rates and their changes are fractions, `relative` is compressed / dense - 1.
 
     Raises:
         DataError: A class or an attribute that is not there.

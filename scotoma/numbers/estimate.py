@@ -17,7 +17,7 @@ class Estimate:
     """One number, its interval, and what both rest on.
 
     The interval is symmetric on `scale`: `identity` for means and differences, `logit` for single
-    rates, `log` for a relative change, which is 100 (ratio - 1) with its interval on log(ratio),
+    rates, `log` for a relative change, which is ratio - 1 with its interval on log(ratio),
     `ratio` for a ratio itself, on log(ratio) too; `q-profile` is that of `Heterogeneity`. `rule of
     three` marks bounds where no event was seen, which no standard error can give.
 
@@ -72,7 +72,7 @@ class Estimate:
         """The estimate with the interval value -+ t(df) se on `scale`.
 
         Args:
-            value: The number as it is shown: a mean, a rate, 100 (ratio - 1).
+            value: The number as it is shown: a mean, a rate, ratio - 1.
             se: Standard error on `scale`, above 0.
             df: Degrees of freedom, above 0, possibly inf.
             n: Examples at risk.
@@ -83,9 +83,9 @@ class Estimate:
             reason: Why the interval is missing, if it is.
             note: What to say beside the number.
 
-        >>> twice = Estimate.on_scale(100.0, 0.3, math.inf, n=900, members=5, scale="log")
-        >>> twice.value, round(twice.low, 1), round(twice.high, 1)
-        (100.0, 11.1, 260.1)
+        >>> twice = Estimate.on_scale(1.0, 0.3, math.inf, n=900, members=5, scale="log")
+        >>> twice.value, round(twice.low, 3), round(twice.high, 3)
+        (1.0, 0.111, 2.601)
         >>> same = Estimate.on_scale(2.0, 0.3, math.inf, n=900, members=5, scale="ratio")
         >>> same.value, round(same.low, 3), round(same.high, 3)
         (2.0, 1.111, 3.601)
@@ -335,7 +335,7 @@ def _three(level: float) -> float:
 def inverse_link(value: float, scale: IntervalScale) -> float:
     """Carry a value from the scale of its interval back to the one that is shown."""
     if scale == "log":
-        return 100.0 * math.expm1(value) if value < 700 else math.inf
+        return math.expm1(value) if value < 700 else math.inf
     if scale == "ratio":
         return math.exp(value) if value < 700 else math.inf
     if scale == "logit":
@@ -346,7 +346,7 @@ def inverse_link(value: float, scale: IntervalScale) -> float:
 def link(value: float, scale: IntervalScale) -> float:
     """Carry a value to the scale on which its interval is symmetric."""
     if scale == "log":
-        return math.log1p(value / 100.0) if value > -100.0 else -math.inf
+        return math.log1p(value) if value > -1.0 else -math.inf
     if scale == "ratio":
         return math.log(value) if value > 0.0 else -math.inf
     if scale == "logit":

@@ -335,7 +335,7 @@ class Number:
         """The number with its interval, symmetric on a scale.
 
         Args:
-            scale: `log` for 100 (ratio - 1) of a ratio, whose interval is that of its logarithm.
+            scale: `log` for ratio - 1 of a ratio, whose interval is that of its logarithm.
             reason: Why there is no value, where there is none.
             members: As for `rate`.
             level: Coverage of the interval, a fraction in (0, 1).
@@ -351,7 +351,7 @@ class Number:
         slopes = {"logit": Number.logit, "log": Number.log, "ratio": Number.log}
         own = slopes[scale](self) if scale in slopes else self
         return of_variance(
-            100 * (self.value - 1) if scale == "log" else self.value, own.variance, n=self.n,
+            self.value - 1 if scale == "log" else self.value, own.variance, n=self.n,
             members=size, events=self.events, level=level, scale=scale, note=note,
         )  # fmt: skip
 

@@ -23,7 +23,7 @@ UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
 LINKS: dict[str, tuple[Callable[[Floats], Any], Callable[[Floats], Any]]] = {
     "identity": (lambda value: value, lambda value: value),
     "logit": (lambda p: np.log(p) - np.log1p(-p), lambda x: 0.5 * (1 + np.tanh(0.5 * x))),
-    "log": (lambda change: np.log1p(change / 100), lambda x: 100 * np.expm1(x)),
+    "log": (np.log1p, np.expm1),
 }  # to the scale on which an interval is symmetric, and back
 
 
@@ -191,7 +191,7 @@ class ChangeEvidence(_Evidence):
 
         Returns:
             `dense` and `compressed`, as `RateEvidence.columns` gives them; `relative`, which is
-            100 (compressed / dense - 1) in per cent with its interval on the log scale, nan without
+            compressed / dense - 1 with its interval on the log scale, nan without
             an event in one population, or fewer than 5 effective events; and `absolute`, compressed
             minus dense, whose interval is that of the variance floor (`flip_floor`) where no
             example differs. All are undefined without examples at risk.
@@ -207,7 +207,7 @@ class ChangeEvidence(_Evidence):
             np.minimum(before.effective_events, after.effective_events),
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = 100.0 * (after.value - before.value) / before.value
+            ratio = (after.value - before.value) / before.value
         change = after.value - before.value
         return {
             "dense": before.columns(words, level=level),

@@ -208,11 +208,11 @@ def _p(change: Quantity) -> float:
     """Two-sided p-value of "as frequent as in the data"; nan without an interval."""
     if change.value is None or not change.se:
         return math.nan
-    statistic = abs(math.log1p(change.value / 100)) / change.se
+    statistic = abs(math.log1p(change.value)) / change.se
     return float(2 * t.sf(statistic, math.inf if change.df is None else change.df))
 
 
 def _times(change: Quantity) -> str:
-    value, low, high = (1 + (end or 0.0) / 100 for end in (change.value, change.low, change.high))
+    value, low, high = (1 + (end or 0.0) for end in (change.value, change.low, change.high))
     shown = show(Interval(value, low, high), "ratio")
     return f"{shown.value} times [{shown.low}, {shown.high}]"

@@ -312,7 +312,7 @@ def cies_of_minority_cells(
     Returns:
         Of each technique under each compressed variant the number of `CIEs`, those `in minority
         cells`, the `share of CIEs` and the `share of test set` there, and their ratio as a
-        `change`, per cent. None where the audit has no training examples or no cell is rarer than
+        `change`, a fraction. None where the audit has no training examples or no cell is rarer than
         another.
     """
     training, test = audits[base].training, audits[base].test

@@ -50,7 +50,7 @@ class Recovered:
     Attributes:
         variant: `harmed`, or `dense again`, a second dense population.
         group: Name of the group.
-        planted: Rise of the error, per cent.
+        planted: Rise of the error, a fraction of it.
         recovered: The rise in the audit, with an interval that is adjusted for all rows.
     """
 
@@ -111,7 +111,7 @@ def self_test(seed: int) -> tuple[list[Recovered], dict[str, str]]:
     level = 1 - 0.05 / (2 * len(PLANTED))
     rows = [
         Recovered(
-            variant, name, 100 * (PLANTED[name] if variant == "harmed" else 0.0),
+            variant, name, PLANTED[name] if variant == "harmed" else 0.0,
             read_estimate(row.number).at(level),
         )
         for variant in audits

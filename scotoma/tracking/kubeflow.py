@@ -124,8 +124,8 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
     Returns:
         `verdict` and, of every variant, `VARIANT/top1` (share), `VARIANT/cie_excess_points` (CIEs
         beyond the noise floor), `VARIANT/worst_group_points` (the change that the summary calls
-        worst) and `VARIANT/verdict`; of an audit of scores `VARIANT/worse_percent` and
-        `VARIANT/worst_group_percent`, how much worse the mean gets. A verdict is 0 for PASS, 1 for
+        worst) and `VARIANT/verdict`; of an audit of scores `VARIANT/worse_relative` and
+        `VARIANT/worst_group_relative`, how much worse the mean gets. A verdict is 0 for PASS, 1 for
         UNSURE, 2 for FAIL. A number that is undefined is left out.
     """
     named = metric_names((variant.name,) for variant in audit.variants)
@@ -139,9 +139,9 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
         if audit.scores is not None:
             everyone, *_ = audit.at("scores", judged.name, "means.")
             worst = worst_mean(audit, judged.name) or {}
-            values[f"{name}/worse_percent"] = everyone["relative"].number.value
+            values[f"{name}/worse_relative"] = everyone["relative"].number.value
             if "relative" in worst:
-                values[f"{name}/worst_group_percent"] = worst["relative"].number.value
+                values[f"{name}/worst_group_relative"] = worst["relative"].number.value
             continue
         change = worst_change(audit, judged.name)
         values[f"{name}/cie_excess_points"] = _points(audit.divergence[judged.name].cie.excess)

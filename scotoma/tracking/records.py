@@ -57,7 +57,7 @@ WITHOUT = {
 # Texts of a row that are no part of its address.
 REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "unit"}
 ADDRESS_NUMBERS = {"share", "severity"}
-RISES = {"absolute": "rise", "relative": "rise_percent"}  # of a rate
+RISES = {"absolute": "rise", "relative": "rise_relative"}  # of a rate
 COMPARED = (["losses"], ["means"], ["quantiles"])  # sections of rows with rises
 VERDICTS = ("PASS", "UNSURE", "FAIL")
 
@@ -137,7 +137,7 @@ def audit_records(
         The audit's record, with the headline of the variant that decides, and a record a variant,
         dense last: the run that is logged last is listed first. The first 25 metrics of a variant
         have names of one word, all others stand below `detail/`; rates and their rises are
-        fractions, `rise_percent` is in per cent.
+        fractions.
     """
     # Judged otherwise it is another result.
     judged = "".join(part.model_dump_json() for part in (audit, gate) if part)
@@ -275,9 +275,9 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, Unit]]:
     if audit.scores is not None:
         if means := audit.at("scores", name, "means."):
             worst = worst_mean(audit, name) or {}
-            tell("worse_percent_worst", worst.get("relative"), "number", "percent")
+            tell("worse_relative_worst", worst.get("relative"), "number", "percent")
             tell("worse_worst", worst.get("worse"), "number", "score")
-            tell("worse_percent", means[0]["relative"], "number", "percent")
+            tell("worse_relative", means[0]["relative"], "number", "percent")
         tell("mean_score", mean_score(audit, name), "number", "score")
         return rows
     changes = {metric: worst_change(audit, name, metric) for metric in ("error", "fpr", "fnr")}

@@ -244,7 +244,7 @@ def _way(bound: Bound, tail: float, *, harmful: bool) -> _Way | None:
         distance = abs(link(bound.limit, estimate.scale) - spread.centre)
         return _Way(bound, distance, tail / bound.tries)
     relative = bound.kind == "relative"
-    if relative and not estimate.value > -100:
+    if relative and not estimate.value > -1:
         return None
     limit, value = (link(x, "log") if relative else x for x in (bound.limit, estimate.value))
     distance = value - limit if harmful else limit - value

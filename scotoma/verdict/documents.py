@@ -16,9 +16,9 @@ from scotoma.config.gate_changes import ScoreRule
 from scotoma.printable import code_span, printable
 from scotoma.verdict.words import (
     admission_lines,
-    amount,
     interval,
     level_words,
+    margins_of_test,
     scope_words,
     too_small,
     why,
@@ -77,7 +77,7 @@ def _outcome(case: ElementTree.Element, test: TestResult, *, fail_unsure: bool) 
 
 
 def _numbers(test: TestResult) -> Iterable[str]:
-    if words := _margins(test):
+    if words := margins_of_test(test):
         yield f"{'margin' if test.level is None else 'limit'} {words}"
     unit = "score" if test.metric == "mean_score" else "absolute"
     absolute = None if test.margins.absolute is None else test.absolute
@@ -172,7 +172,7 @@ def _tests(gate: GateFile) -> list[str]:
         name = code_span(variant.name)
         rows += [
             f"| {test.verdict} | {name} | {code_span(test.rule)} | {code_span(test.where)} "
-            f"| {_plain(test)} | {_margins(test)} | {code_span(why(test))} |"
+            f"| {_plain(test)} | {margins_of_test(test)} | {code_span(why(test))} |"
             for test in opened[:ROWS]
         ]
         if len(opened) > ROWS:
@@ -199,14 +199,3 @@ def _plain(test: TestResult) -> str:
         kind = "relative"
     # A rule that names a relative margin alone may hang on the sampling margin, which is absolute.
     return interval(test.relative if kind == "relative" and test.relative else test.absolute, kind)
-
-
-def _margins(test: TestResult) -> str:
-    """Write the margins or the limit of a test."""
-    if test.level is not None:
-        return f"{test.level.side} {amount(test.level.limit, 'level')}"
-    relative, absolute = test.margins.relative, test.margins.absolute
-    unit = "score" if test.metric == "mean_score" else "absolute"
-    both = [] if relative is None else [amount(100 * relative, "relative")]
-    both += [] if absolute is None else [amount(absolute, unit)]
-    return " and ".join(both)

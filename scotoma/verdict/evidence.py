@@ -19,7 +19,7 @@ class Rise:
 
     Attributes:
         absolute: compressed - dense; positive is harm.
-        relative: 100 (compressed / dense - 1), in per cent; None where nobody has it.
+        relative: compressed / dense - 1; None where nobody has it.
         dense: The number of the dense models; None where the change stands alone.
         compressed: That of the compressed ones.
         absolute_variance: Variance of `absolute`; None where its parts are not known.

@@ -58,7 +58,7 @@ class Bound:
         kind: `relative`, `absolute`, `score` (a difference in the unit of a score), or `level`: the
             number itself.
         estimate: The number with its interval; of a next run, where one next run will lie.
-        limit: The margin or limit, in the unit of the estimate: per cent, or a fraction.
+        limit: The margin or limit, in the unit of the estimate.
         side: Whether it is the smallest or the largest acceptable value.
         spread: What it varies by, on the scale of its interval; None where its parts are not known.
         subject: Of a level, whose number it is: `member 7`, `the mean of 16 models`; else empty.
@@ -233,8 +233,8 @@ def rise_question(
     def bounds(widest: float | None, *, ratio: bool = True) -> list[Bound]:
         both = []
         if ratio and relative is not None and margins.relative is not None:
-            limit = 100 * margins.relative
-            both = [Bound("relative", relative, limit, spread=change.relative_variance)]
+            spread = change.relative_variance
+            both = [Bound("relative", relative, margins.relative, spread=spread)]
         if widest is not None:
             sampling = widest - (margins.absolute or 0.0)
             spread = change.absolute_variance

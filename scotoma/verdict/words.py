@@ -22,19 +22,23 @@ from scotoma.verdict.evidence import known
 
 NOTES = 8  # notes of admission that are listed; audit.json has them all
 SHOWN = 3  # tests named beside a verdict; gate.json has them all
+UNITS: dict[str, Unit] = {
+    "absolute": "points",
+    "level": "number",
+    "relative": "percent",
+    "score": "score_change",
+}
 
 
 def amount(value: float, kind: str) -> str:
     """Write a change in the unit of a margin: per cent of the dense rate, percentage points, score.
 
-    >>> amount(102.3, "relative"), amount(-0.0123, "absolute"), amount(math.inf, "relative")
-    ('+102%', '-1.23 points', '+∞%')
+    >>> amount(1.023, "relative"), amount(0.0123, "absolute"), amount(math.inf, "relative")
+    ('+102.3%', '+1.23 points', '+∞%')
     >>> amount(0.8, "level")
     '0.800'
-    >>> amount(-12.5, "score")
-    '-12.5'
     """
-    return f"{_digits(value, kind)}{_unit(kind)}"
+    return show(float(value), UNITS[kind]).value + " points" * (kind == "absolute")
 
 
 def interval(number: Quantity, kind: str) -> str:
@@ -47,13 +51,7 @@ def interval(number: Quantity, kind: str) -> str:
     """
     if number.value is None:
         return "undefined"
-    if number.low is None:
-        return amount(number.value, kind)
-    high = math.nan if number.high is None else number.high
-    value, low, end = (_digits(own, kind) for own in (number.value, number.low, high))
-    percent = "%" if kind == "relative" else ""
-    points = " points" if kind == "absolute" else ""
-    return f"{value}{percent} [{low}, {end}]{points}"
+    return show(number, UNITS[kind], FEW_RUNS).number + " points" * (kind == "absolute")
 
 
 def level_words(level: float) -> str:
@@ -237,30 +235,7 @@ def scope_words(scope: str) -> str:
     return "It covers another training run on another test set of this kind."
 
 
-def _digits(value: float, kind: str) -> str:
-    shown = value if kind == "relative" else 100 * value
-    if math.isinf(shown):
-        return "+∞" if shown > 0 else "-∞"
-    if kind == "level":
-        return f"{value:,.3f}"
-    if kind == "score":
-        return f"{value:+,.4g}"
-    if kind == "absolute":
-        return f"{shown:+,.2f}" if abs(shown) >= 0.1 or shown == 0 else f"{shown:+.3f}"
-    return f"{shown:+,.0f}" if abs(shown) >= 10 else f"{shown:+.1f}"
-
-
-def _unit(kind: str) -> str:
-    return {"relative": "%", "absolute": " points"}.get(kind, "")
-
-
 NAMED = 4  # variants listed by name in a sentence
-UNITS: dict[str, Unit] = {
-    "absolute": "points",
-    "level": "number",
-    "relative": "percent",
-    "score": "score_change",
-}
 
 
 def verdict_sentence(gate: GateResult) -> str:
@@ -342,11 +317,9 @@ def decided_words(test: TestResult) -> str:
     decided = test.decided_by
     if decided is None:
         return test.reason or "not tested"
-    shown = show(decided.interval, UNITS[decided.kind], FEW_RUNS).number
+    shown = interval(decided.interval, decided.kind)
     if decided.kind == "level":
         return f"{shown} ({decided.subject}), limit {margins_of_test(test)}"
-    if decided.kind == "absolute":
-        return f"{shown} points, margin {show(decided.margin, 'points').value}"
     return f"{shown}, margin {show(float(decided.margin), UNITS[decided.kind]).value}"
 
 
@@ -354,14 +327,9 @@ def margins_of_test(test: TestResult) -> str:
     """Write the margins of a test, or its limit."""
     if test.level is not None:
         return f"{test.level.side} {test.level.limit:g}"
-    both = []
-    if test.margins.relative is not None:
-        both.append(show(100 * test.margins.relative, "percent").value)
-    if test.margins.absolute is not None:
-        scored = test.metric == "mean_score"
-        shown = show(test.margins.absolute, "score_change" if scored else "points").value
-        both.append(shown if scored else f"{shown} points")
-    return " and ".join(both)
+    unit = "score" if test.metric == "mean_score" else "absolute"
+    margins = (("relative", test.margins.relative), (unit, test.margins.absolute))
+    return " and ".join(amount(margin, kind) for kind, margin in margins if margin is not None)
 
 
 def next_steps(

@@ -96,7 +96,7 @@ def one_by_one(
             p[name], side.variance.at(at), side.members, float(side.effective_events[at]), "logit"
         )
     fewest = min(side.members for side in sides.values())
-    ratio = 100 * (p["compressed"] - p["dense"]) / p["dense"] if p["dense"] else math.nan
+    ratio = (p["compressed"] - p["dense"]) / p["dense"] if p["dense"] else math.nan
     answer["relative"] = estimate(ratio, known.log_ratio.at(at), fewest, few, "log")
     rise = p["compressed"] - p["dense"]
     return answer | {"absolute": estimate(rise, known.difference.at(at), fewest, few, "identity")}

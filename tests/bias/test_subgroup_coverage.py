@@ -89,7 +89,7 @@ def estimates(world: World) -> dict[str, list]:
     for _, b, between, ((d_a, d_b), (c_a, c_b)) in audits(world):
         rows["rate"].append((b.compressed, c_b))
         rows["difference"].append((b.absolute, c_b - d_b))
-        rows["relative"].append((b.relative, 100 * (c_b / d_b - 1)))
+        rows["relative"].append((b.relative, c_b / d_b - 1))
         rows["gap"].append((between["gap"], (c_b - d_b) - (c_a - d_a)))
     return rows
 
@@ -124,9 +124,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(name, number):
 def test_standard_errors_are_as_long_as_the_spread_of_the_audits(name, number):
     pairs = [(e, truth) for e, truth in estimates(WORLDS[name])[number] if not math.isnan(e.se)]
     values, truths = np.array([e.value for e, _ in pairs]), np.array([truth for _, truth in pairs])
-    misses = (
-        np.log1p(values / 100) - np.log1p(truths / 100) if number == "relative" else values - truths
-    )
+    misses = np.log1p(values) - np.log1p(truths) if number == "relative" else values - truths
     # The variance is what is estimated without bias: its root, at few degrees of freedom, is not.
     # The floor for examples that have not changed yet makes it longer, above all with few models.
     ratio = math.sqrt(np.mean([e.se**2 for e, _ in pairs])) / misses.std(ddof=1)

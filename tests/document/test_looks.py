@@ -38,7 +38,7 @@ NUMBERS: list[tuple[Any, float, str]] = [
     ("points", 0.0413, "+4.13"),
     ("points", -0.0413, "\N{MINUS SIGN}4.13"),
     ("points", 25.0, "+2,500.00"),
-    ("percent", 12.34, "+12.3%"),
+    ("percent", 0.1234, "+12.3%"),
     ("number", 1.2345, "1.234"),
     ("change", -0.5, "\N{MINUS SIGN}0.500"),
     ("ratio", 1.5, "1.50"),

@@ -32,7 +32,7 @@ def rate(group: str, metric: str = "error", low: float | None = 0.08, **more: An
             "value": 0.2, "low": 0.18, "high": 0.22, "n": 899, "effective_events": 90,
         },
         "absolute": {"value": 0.1, "low": low, "high": 0.12, "n": 899},
-        "relative": {"value": 100.0, "low": 80.0, "high": 120.0, "note": "few events"},
+        "relative": {"value": 1.0, "low": 0.8, "high": 1.2, "note": "few events"},
     }  # fmt: skip
     return row | more
 

@@ -137,4 +137,4 @@ def points(estimate) -> str:
 
 
 def relative(estimate) -> str:
-    return cell(estimate, factor=1.0, sign="+", digits=1)
+    return cell(estimate, sign="+", digits=1)

@@ -55,7 +55,7 @@ def _change(
         "class": of_class,
         "dense": estimate(0.1, 0.01),
         "compressed": estimate(0.2, 0.01) | {"effective_events": 40.0},
-        "relative": estimate(value, se),
+        "relative": estimate(value / 100, se / 100),
         "absolute": estimate(value / 1000, se / 1000),
     }
 

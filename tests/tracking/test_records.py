@@ -94,9 +94,9 @@ def test_the_first_metrics_are_named_for_a_reader_and_all_others_are_details(
     assert values["tests_failed"] == 0
     details = {name for name in names if "/" in name}
     assert all(name.startswith("detail/") for name in details)
-    assert values["detail/sex is male and age is old/error/rise_percent"] == 70.0
+    assert values["detail/sex is male and age is old/error/rise_relative"] == 0.7
     assert values["detail/sex is male/fpr/rise"] == pytest.approx(-0.005)
-    assert values["detail/age is old/error/rise_percent_low"] < 90.0
+    assert values["detail/age is old/error/rise_relative_low"] < 0.9
     assert values["detail/divergence/cie/count"] == 55
     gap = "detail/gaps/sex/sex is female/sex is male/error/gap"
     assert values[gap] == pytest.approx(0.03)
@@ -157,7 +157,7 @@ def test_what_is_undefined_is_no_metric_and_the_description_says_so(audit: dict[
     found = variant(audit, "prune-0.9")
     assert numbers(found)["accuracy_low"] == audit["accuracy"]["prune-0.9"]["top1"]["low"]
     assert "cie_excess" not in numbers(found)
-    assert "detail/sex is male/error/rise_percent" not in numbers(found)
+    assert "detail/sex is male/error/rise_relative" not in numbers(found)
     assert "- cie_excess: undefined" in found.tags["mlflow.note.content"]
 
 
@@ -291,7 +291,7 @@ def test_mlflow_and_the_terminal_name_the_same_worst_group(
 def test_hostile_group_names_stay_apart_and_stay_text(audit: dict[str, Any], hostile: Rows) -> None:
     audit["subgroups"]["prune-0.9"] = hostile
     found = variant(audit, "prune-0.9")
-    rises = [v for k, v in numbers(found).items() if k.endswith("/error/rise_percent")]
+    rises = [v for k, v in numbers(found).items() if k.endswith("/error/rise_relative")]
     assert sorted(rises) == sorted(row["relative"]["value"] for row in hostile)
     tags = found.texts()
     assert found.params["worst_group"] == "a=[x](http://x.example)|`y` # h"

@@ -85,7 +85,7 @@ def test_numbers_parameters_and_tags_are_read_back(logged: Logged) -> None:
     assert pruned.metrics["accuracy"] == 0.8
     assert pruned.metrics["accuracy_low"] == top1["low"]
     assert pruned.metrics["error_rise_worst"] == pytest.approx(0.07)
-    assert pruned.metrics["detail/sex is male and age is old/error/rise_percent"] == 70.0
+    assert pruned.metrics["detail/sex is male and age is old/error/rise_relative"] == 0.7
     assert float(pruned.params["sparsity"]) == 0.9
     assert pruned.params["worst_group"] == "sex=male,age=old"
     assert pruned.tags["scotoma.audit"] == logged.run.config.digest()
@@ -272,7 +272,7 @@ def test_a_server_takes_hostile_group_names_as_text(
     tracked = log_audit(run, audit, server)
     assert tracked.reason == ""
     found = mlflow.MlflowClient(tracking_uri=server).get_run(tracked.runs["prune-0.9"]).data
-    rises = [v for k, v in found.metrics.items() if k.endswith("/error/rise_percent")]
+    rises = [v for k, v in found.metrics.items() if k.endswith("/error/rise_relative")]
     assert sorted(rises) == sorted(row["relative"]["value"] for row in hostile)
     assert found.params["worst_group"] == "a=[x](http://x.example)|`y` # h"
     assert "&#91;x&#93;&#40;http&#58;" in found.tags["mlflow.note.content"]
@@ -293,8 +293,8 @@ def test_a_thousand_groups_fit(
     audit["subgroups"]["prune-0.9"] = rows
     tracked = log_audit(run, audit, sqlite)
     found = mlflow.MlflowClient(tracking_uri=sqlite).get_run(tracked.runs["prune-0.9"]).data
-    assert found.metrics["detail/city is 999/error/rise_percent"] == 999.0
-    assert sum(name.endswith("/error/rise_percent") for name in found.metrics) == 1000
+    assert found.metrics["detail/city is 999/error/rise_relative"] == 9.99
+    assert sum(name.endswith("/error/rise_relative") for name in found.metrics) == 1000
 
 
 # --- where ----------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def question(
     values: dict[str, Any] = {
         "dense": Estimate.on_scale(rate, 0.1, df, scale="logit", **common),
         "compressed": Estimate.on_scale(rate * ratio, 0.1, df, scale="logit", **common),
-        "relative": Estimate.on_scale(100 * (ratio - 1), se, df, scale="log", **common),
+        "relative": Estimate.on_scale(ratio - 1, se, df, scale="log", **common),
         "absolute": Estimate.on_scale(rate * (ratio - 1), rate * se, df, **common),
         "relative_variance": log,
         "absolute_variance": log.scaled(rate),
@@ -115,10 +115,9 @@ def test_p_values_are_those_of_student() -> None:
 def test_a_single_margin_has_its_own_p_value(kind: str) -> None:
     asked = question(1.35, 0.12, **{"relative": None, "absolute": None} | {kind: 0.004})
     estimate = asked.harms[0].estimate
-    bound = 0.4 if kind == "relative" else 0.004
     found = one(asked)
-    assert found.harm_p == pytest.approx(estimate.p_above(bound))
-    assert found.noninferiority_p == pytest.approx(estimate.p_below(bound))
+    assert found.harm_p == pytest.approx(estimate.p_above(0.004))
+    assert found.noninferiority_p == pytest.approx(estimate.p_below(0.004))
 
 
 def test_too_few_effective_events_show_no_harm_but_may_rule_it_out() -> None:
@@ -224,7 +223,7 @@ def test_ten_dense_events_are_judged_by_their_ratio_too() -> None:
     """Where the ratio is known, both margins must be exceeded as ever."""
     asked = question(1.35, 0.12)
     assert [(bound.kind, bound.limit) for bound in asked.harms] == [
-        ("relative", 20.0), ("absolute", 0.005)
+        ("relative", 0.2), ("absolute", 0.005)
     ]  # fmt: skip
 
 
@@ -236,8 +235,8 @@ def test_the_interval_beside_an_unsure_is_the_one_that_decides() -> None:
     assert first.decided_by is not None
     assert first.decided_by.kind == "relative"
     assert first.relative is not None
-    assert first.relative.low > 20  # the pointwise interval reads as a FAIL
-    assert first.decided_by.interval.low < 20 == first.decided_by.margin
+    assert first.relative.low > 0.2  # the pointwise interval reads as a FAIL
+    assert first.decided_by.interval.low < 0.2 == first.decided_by.margin
     assert first.decided_by.interval.level == pytest.approx(1 - 0.05 / 12)
     # Of a rise inside the margins it is the interval that would have cleared it.
     assert decide([question(1.1, 0.2)], rules())[0].decided_by.interval.level == 0.95  # type: ignore[union-attr]
@@ -246,7 +245,7 @@ def test_the_interval_beside_an_unsure_is_the_one_that_decides() -> None:
 def test_the_same_predictions_on_both_sides_pass() -> None:
     """No example differs: bounds by the rule of three, which have no standard error."""
     same = none_seen(0.0, n=2000, members=10, lowest=-1.0, highest=1.0, events=40.0)
-    ratio = none_seen(0.0, n=2000, members=10, lowest=-100.0, events=40.0, unit=100 / 0.05)
+    ratio = none_seen(0.0, n=2000, members=10, lowest=-1.0, events=40.0, unit=1 / 0.05)
     found = one(question(1.0, absolute_change=same, relative_change=ratio))
     assert found.verdict == "PASS"
     assert found.decided_by is not None
@@ -257,7 +256,7 @@ def test_the_same_predictions_on_both_sides_pass() -> None:
 def test_picture_and_verdict_agree_where_no_example_differs(n: int, alpha: float) -> None:
     common: dict[str, Any] = {"n": n, "members": 10, "events": 12.0}
     same = none_seen(0.0, lowest=-1.0, highest=1.0, **common)
-    ratio = none_seen(0.0, lowest=-100.0, unit=100 / 0.05, **common)
+    ratio = none_seen(0.0, lowest=-1.0, unit=1 / 0.05, **common)
     asked = question(1.0, absolute_change=same, relative_change=ratio)
     found = one(asked, f"alpha: {alpha}")
     assert found.decided_by is not None

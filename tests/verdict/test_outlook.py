@@ -38,9 +38,7 @@ def question(
     change = Rise(
         dense=Estimate.on_scale(dense, 0.1, 9.0, scale="logit", **rests),
         compressed=Estimate.on_scale(dense + rise, 0.1, 9.0, scale="logit", **rests),
-        relative=Estimate.on_scale(
-            100 * rise / dense, math.sqrt(scaled.total), df, scale="log", **rests
-        ),
+        relative=Estimate.on_scale(rise / dense, math.sqrt(scaled.total), df, scale="log", **rests),
         absolute=Estimate.on_scale(rise, math.sqrt(variance.total), df, **rests),
         relative_variance=scaled,
         absolute_variance=variance,

@@ -28,12 +28,12 @@ OF_ALL = {
     "group": "all", "metric": "error",
     "dense": {"value": 0.0548}, "compressed": {"value": 0.0805, "effective_events": 90},
     "absolute": {"value": 0.0257, "low": 0.0173, "high": 0.034, "n": 1798},
-    "relative": {"value": 46.8},
+    "relative": {"value": 0.468},
 }  # fmt: skip
 OF_OLD = {
     "group": "age=old", "metric": "error",
     "dense": {"value": 0.1, "n": 899}, "compressed": {"value": 0.2, "n": 899,
-    "effective_events": 90}, "relative": {"value": 100.0},
+    "effective_events": 90}, "relative": {"value": 1.0},
     "absolute": {"value": 0.1, "low": 0.08, "high": 0.12, "n": 899, "se": 0.01},
 }  # fmt: skip
 DIFFERING = {"value": 0.0539, "low": 0.0462, "high": 0.0629, "n": 899}
@@ -70,8 +70,8 @@ SMALL = one_test("recall of class 0", "NOT JUDGED", decided_by=None, reason="too
 RELATIVE = one_test(
     "error old", "FAIL", rule="error_groups", metric="error", harm_p_adjusted=0.02,
     margins={"relative": 0.2, "absolute": 0.005},
-    decided_by={"kind": "relative", "margin": 20.0,
-                "interval": {"value": 48.2, "low": 20.3, "high": 282.5, "n": 899}},
+    decided_by={"kind": "relative", "margin": 0.2,
+                "interval": {"value": 0.482, "low": 0.203, "high": 2.825, "n": 899}},
 )  # fmt: skip
 LEVEL = one_test(
     "clarify.DI", "UNSURE", metric="clarify.DI", margins={},
