@@ -42,7 +42,7 @@ from scotoma.comparison.strata import Strata, StrataLosses, same_questions, stra
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import CORRECT, LogColumns
-from scotoma.readers.logs import attributes_of, matching, read_logs
+from scotoma.readers.logs import attributes_of, matching, models_in, read_logs
 from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
 from scotoma.run.mirror import place_here
@@ -134,10 +134,12 @@ class Model:
     Attributes:
         name: As the user's path names it.
         places: Logs; several are reruns.
+        called: As a file of several models calls it; empty where it is alone.
     """
 
     name: str
     places: tuple[Path, ...]
+    called: str = ""
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,8 @@ def models_of(paths: Sequence[str], *, reruns: bool = False) -> list[Model]:
             own = str(place.parent) if by_folder else RERUN_NAME.sub("", _name(place))
             found.setdefault(own, []).append(place)
         models = [Model(_name(Path(own)), tuple(paths)) for own, paths in found.items()]
+    if len(models) == 1 and len(within := models_in(models[0].places[0])) > 1:
+        models = [Model(_in_signs(name), models[0].places, name) for name in within]
     if len(models) < 2:
         raise ConfigError(
             f"compare needs the logs of an original and a compressed model, got {len(models)} "
@@ -235,7 +239,11 @@ def _name(place: Path) -> str:
     stem = place.resolve().name if place.name in ("", ".", "..") else place.name
     for suffix in (".csv.gz", ".csv", ".parquet", ".jsonl", ".json", ".eval"):
         stem = stem.removesuffix(suffix)
-    return re.sub(r"^\W+|[^\w .,+=@()-]", "-", stem).strip("-")[:60] or "model"
+    return _in_signs(stem)
+
+
+def _in_signs(name: str) -> str:
+    return re.sub(r"^\W+|[^\w .,+=@()-]", "-", name).strip("-")[:60] or "model"
 
 
 @contextmanager
@@ -254,6 +262,7 @@ def compared(question: CompareQuestion, models: Sequence[Model]) -> Iterator[lis
             log = read_logs(
                 model.places, own, attributes=attributes, filter=question.filter_,
                 tasks=question.task, reruns=question.reruns, columns=question.columns,
+                model=model.called,
             )  # fmt: skip
             logs.append({task: with_behaviour(own) for task, own in log.items()})
         yield [

@@ -25,6 +25,7 @@ from scotoma.readers.extract import (
     list_attributes,
 )
 from scotoma.readers.files import files_below
+from scotoma.readers.promptfoo import PROMPTFOO, providers
 from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, Gathered
 from scotoma.readers.tables import is_one_table
 from scotoma.storage.credentials import masked
@@ -49,6 +50,7 @@ def read_logs(
     tasks: Sequence[str] = (),
     reruns: bool = False,
     columns: LogColumns | None = None,
+    model: str = "",
 ) -> dict[str, EvaluationLog]:
     """Read the logs of one model.
 
@@ -61,6 +63,7 @@ def read_logs(
             for all.
         reruns: Whether several evaluations of a task at one place are reruns.
         columns: Columns of tables, where they have not the usual names.
+        model: The model to take, of files that hold several; empty for the only one.
 
     Returns:
         Task to its log.
@@ -74,7 +77,8 @@ def read_logs(
     for place in map(str, places):
         for path, _ in _logs(place, columns or LogColumns()):
             for part in _gathered(place, path, folder, attributes, columns or LogColumns()):
-                parts.setdefault(part.task, []).append(part)
+                if model in ("", part.model):
+                    parts.setdefault(part.task, []).append(part)
     if not parts:
         shown = printable(masked(", ".join(map(str, places))))
         raise NoAnswerError(
@@ -94,6 +98,15 @@ def read_logs(
         task: _merged(task, chosen[task], attributes, reruns=reruns)
         for task in natural_order(chosen)
     }
+
+
+def models_in(place: Path) -> list[str]:
+    """The models whose answers one file of promptfoo holds; none of other places."""
+    about: dict[str, Any] = {"path": place, "called": place.name}
+    if not place.is_file() or read_apart(format_of, place, LogColumns(), **about) != PROMPTFOO.name:
+        return []
+    found: list[str] = read_apart(providers, place, **about)
+    return found
 
 
 def matching(wanted: Sequence[str], known: Iterable[str]) -> list[str]:

@@ -29,12 +29,10 @@ def records(path: Path) -> Iterator[Record]:
     prompts = len({row.get("promptIdx") for row in rows})
     seen: dict[tuple[str, str, str], int] = {}
     for row in rows:
-        provider, prompt, response = (
-            part(row, name) for name in ("provider", "prompt", "response")
-        )
+        prompt, response = part(row, "prompt"), part(row, "response")
         case = part(row, "testCase")
         asked = row.get("vars") or case.get("vars") or {}
-        model = str(provider.get("label") or provider.get("id") or "")
+        model = _model(row)
         label = str(prompt.get("label") or row.get("promptIdx")) if prompts > 1 else ""
         test = hash_text(json.dumps([asked, case.get("assert")], sort_keys=True))
         again = seen[model, label, test] = seen.get((model, label, test), -1) + 1
@@ -54,6 +52,17 @@ def records(path: Path) -> Iterator[Record]:
             stop_reason=reason and str(reason),
             output_tokens=counted(part(response, "tokenUsage").get("completion")),
         )
+
+
+def providers(path: Path) -> list[str]:
+    """The models of a file, in the order in which they answer first."""
+    rows = objects(part(json_file(path), "results").get("results"))
+    return list(dict.fromkeys(_model(row) for row in rows))
+
+
+def _model(row: dict[str, Any]) -> str:
+    provider = part(row, "provider")
+    return str(provider.get("label") or provider.get("id") or "")
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:

@@ -120,6 +120,24 @@ def test_results_of_promptfoo_are_compared(read: Read) -> None:
     assert "UNSURE" in json.loads(out)["gate"]["verdict"]
 
 
+def test_one_file_of_promptfoo_with_several_providers_is_compared(tmp_path: Path) -> None:
+    """The first provider is the original; numbers are those of a file each."""
+    files = FILES / "promptfoo"
+    both = [json.loads((files / f"{name}.json").read_text()) for name in ("base", "int4")]
+    both[0]["results"]["results"] += both[1]["results"]["results"]
+    (tmp_path / "both.json").write_text(json.dumps(both[0]))
+    code, out, err = scotoma("compare", tmp_path / "both.json", "--json", "--quiet")
+    assert code == 0, err
+    (together,) = json.loads(out)["comparisons"]
+    names = [str(files / f"{name}.json") for name in ("base", "int4")]
+    (apart,) = json.loads(scotoma("compare", *names, "--json", "--quiet")[1])["comparisons"]
+    assert together["models"] == ["org-bf16", "org-w4a16"]
+    assert {**together, "models": apart["models"]} == apart
+    code, _, err = scotoma("compare", files / "base.json")
+    assert code == 2
+    assert "needs the logs of an original and a compressed model, got 1 model" in err
+
+
 def test_results_of_promptfoo_without_rows_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
     path.write_text('{"evalId": "eval-1", "results": {"version": 3}}')
