@@ -14,7 +14,7 @@ from scotoma.errors import DataError
 from scotoma.processes.machine import cores
 from scotoma.slices.judging.choose import evidence_of
 from scotoma.slices.judging.evidence import Evidence
-from scotoma.slices.outcomes import prepare_outcome
+from scotoma.slices.outcomes import none_at_risk, prepare_outcome
 from scotoma.slices.report import ProgressCallback, SliceReport, View, leaks, report_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidate_count, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
@@ -78,6 +78,8 @@ def find_slices(
     prepared = prepare_outcome(
         asked.measured, outcome, baseline, labels, total, paired=asked.paired
     )
+    if prepared.rows.size == 0:
+        raise none_at_risk(asked.measured, total)
     names = _ids(ids, total)
     cluster_names = None if clusters is None else _names(clusters, "clusters", total)
     cluster_ids = (names if cluster_names is None else cluster_names)[prepared.rows]

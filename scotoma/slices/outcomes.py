@@ -200,8 +200,6 @@ def prepare_outcome(
     rows = np.arange(total)
     if metric.risk != "all" and truth is not None:
         rows = np.flatnonzero(truth == (metric.risk == "positives"))
-        if rows.size == 0:
-            raise none_at_risk(metric, total)
     model = _scored(metric, _table(outcome, "outcome", total), "outcome", truth, labels)
     other = None
     if baseline is not None:

@@ -49,6 +49,7 @@ from scotoma.slices.search.strategies import (
     PValues,
     SearchedTable,
     half_size,
+    middle_of,
     p_of_slice,
 )
 from scotoma.slices.search.sweep import Hits, Key, SliceFinding, join_hits
@@ -143,7 +144,7 @@ class Overview:
         at_risk: Rows that count for the metric.
         binary: Whether all outcomes are 0 or 1.
         centres: The values that means are centred on, of each of `faces`.
-        middle: The largest hash of an id in the first half of the examples; -1 without halves.
+        middle: The largest hash of an id in the first half of the examples.
     """
 
     examples: int
@@ -161,10 +162,10 @@ def overview_of(files: Files, question: SlicesQuestion, *, integer_ids: bool) ->
     hashes = [np.empty(0, np.uint64)]
     for table in files.tables(question.asked_of_rows):
         examples += table.height
-        outcome = read_outcome(table, question) if table.height else None
-        if outcome is None:
-            continue
+        outcome = read_outcome(table, question)
         binary, n = binary and outcome.binary, outcome.rows.size
+        if n == 0:
+            continue
         rows += n
         largest = max(largest, float(np.abs(psi_of(outcome)).max()))
         for place, face in enumerate(faces(outcome)):
@@ -185,11 +186,10 @@ def overview_of(files: Files, question: SlicesQuestion, *, integer_ids: bool) ->
     means = [(np.asarray(total) / rows).tolist() for total in totals]
     inverted = counts_nonevents(means[-1][0], largest, bool(question.baseline))
     centres = tuple(Centre(mean, inverted, tuple(members)) for mean, *members in means)
-    middle = int(drawn[-(-drawn.size // 2) - 1]) if drawn.size else -1
-    return Overview(examples, rows, binary, centres, middle)
+    return Overview(examples, rows, binary, centres, middle_of(drawn))
 
 
-def sample_of(files: Files, query: Query, examples: int) -> tuple[pl.DataFrame, Outcome | None]:
+def sample_of(files: Files, query: Query, examples: int) -> tuple[pl.DataFrame, Outcome]:
     """At most `SAMPLE` rows, evenly spread over the files, and their outcome."""
     every = -(-examples // SAMPLE) or 1
     table = pl.concat([part.gather_every(every) for part in files.tables(query.reads)])
@@ -403,11 +403,8 @@ def search_parquet(
     )  # fmt: skip
     query = Query(question, codings, lane, integer_ids, overview.middle)
     sample, pool = sample_of(files, query, overview.examples)
-    if pool is not None:
-        labels = None if question.label is None else sample[question.label].to_numpy()
-        notes = (*notes, *leaks(query.encode(sample).take(pool.rows), pool, labels))
-    if told["reference"] == "baseline":
-        pool = None
+    labels = None if question.label is None else sample[question.label].to_numpy()
+    notes = (*notes, *leaks(query.encode(sample).take(pool.rows), pool, labels))
     facts = {
         "examples": overview.examples, "at_risk": overview.at_risk,
         "members": len(question.outcome), "baseline_members": len(question.baseline),
@@ -420,7 +417,8 @@ def search_parquet(
         )  # fmt: skip
 
         def shuffled(number: int) -> TableOnBeam:
-            return replace(table, query=replace(query, shuffle=number, pool=pool))
+            own = None if told["reference"] == "baseline" else pool
+            return replace(table, query=replace(query, shuffle=number, pool=own))
 
         def view(findings: list[SliceFinding]) -> SumsView:
             slices, scores = tuple(findings), _scores(question, overview)

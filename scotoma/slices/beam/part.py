@@ -132,8 +132,8 @@ class SumsView:
         )  # fmt: skip
 
 
-def read_outcome(table: pl.DataFrame, question: SlicesQuestion) -> Outcome | None:
-    """Read the outcome of a part's rows; None where none of them counts for the metric.
+def read_outcome(table: pl.DataFrame, question: SlicesQuestion) -> Outcome:
+    """Read the outcome of those of a part's rows that count for the metric.
 
     >>> question = SlicesQuestion(outcome=("int8",), label="y", identifier="id")
     >>> table = pl.DataFrame({"int8": ["a", "b"], "y": ["a", "a"]})
@@ -157,8 +157,6 @@ def read_outcome(table: pl.DataFrame, question: SlicesQuestion) -> Outcome | Non
         labels, model, baseline = (
             np.equal(own, one or "1").astype(np.int64) for own in (labels, model, baseline)
         )
-        if metric.risk != "all" and not np.any((labels == 1) == (metric.risk == "positives")):
-            return None
     return prepare_outcome(
         metric, model, baseline if question.baseline else None, labels, table.height,
         paired=question.settings.paired,
@@ -239,7 +237,7 @@ class Query:
         codings: The features that define slices.
         lane: The test whose sums are needed.
         integer_ids: Whether ids that are text are integers.
-        middle: The largest hash of an id in the first half of the examples; -1 without halves.
+        middle: The largest hash of an id in the first half of the examples.
         half: The half that is counted, 0 or 1; None for all examples.
         shuffle: Number of the shuffle of the outcomes; None for what they are.
         pool: Outcomes of a sample of the rows that count; None against a baseline.
@@ -249,7 +247,7 @@ class Query:
     codings: tuple[Coding, ...]
     lane: Lane
     integer_ids: bool = False
-    middle: int = -1
+    middle: int = 0
     half: int | None = None
     shuffle: int | None = None
     pool: Outcome | None = None
@@ -278,7 +276,7 @@ class Query:
         """Flag the ids that lie in a half; all of them where it is None."""
         if half is None or ids.size == 0:
             return np.ones(ids.size, np.bool_)
-        second = hash_ids(ids, self.question.settings.seed) > np.uint64(max(self.middle, 0))
+        second = hash_ids(ids, self.question.settings.seed) > np.uint64(self.middle)
         return np.asarray(second == bool(half))
 
     def dealt(self, outcome: Outcome, ids: Values) -> Outcome:
@@ -324,8 +322,6 @@ class PartRows:
     ) -> PartRows | None:
         """Keep the rows of a table that count and lie in none of some slices; None without any."""
         outcome = read_outcome(table, query.question)
-        if outcome is None:
-            return None
         encoded = query.encode(table).take(outcome.rows)
         column = table[str(query.question.identifier)]
         ids = ids_of_part(column, query.integer_ids)[outcome.rows]
