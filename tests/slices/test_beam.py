@@ -267,12 +267,12 @@ def query_of(table: pl.DataFrame, outcome=MEMBERS, baseline=()) -> Query:
     return Query(question, tuple(every), lane)
 
 
-def added(parts: list[pl.DataFrame], query: Query) -> dict[int, Sums]:
-    sums: dict[int, list[Sums]] = {}
+def added(parts: list[pl.DataFrame], query: Query) -> dict[tuple[int, ...], Sums]:
+    sums: dict[tuple[int, ...], list[Sums]] = {}
     for part in parts:
-        for number, own in add_up(part, query):
-            sums.setdefault(number, []).append(own)
-    return {number: merge(own) for number, own in sums.items()}
+        for subset, own in add_up(part, query):
+            sums.setdefault(subset, []).append(own)
+    return {subset: merge(own) for subset, own in sums.items()}
 
 
 @settings(max_examples=20)
@@ -287,9 +287,9 @@ def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt
     parts = [shuffled[a:b] for a, b in pairwise(edges)]
     whole, cut = added([table], query), added(parts, query)
     assert whole.keys() == cut.keys()
-    for number, sums in whole.items():
-        np.testing.assert_array_equal(cut[number].cell, sums.cell)
-        np.testing.assert_array_equal(cut[number].lanes, sums.lanes)
+    for subset, sums in whole.items():
+        np.testing.assert_array_equal(cut[subset].cell, sums.cell)
+        np.testing.assert_array_equal(cut[subset].lanes, sums.lanes)
         assert sums.lanes[:, 0].sum() == 300
 
 
@@ -302,8 +302,7 @@ def test_counts_of_every_slice_and_replicate_are_those_of_the_rows():
     rng = np.random.default_rng([seed, 1])
     drawn = [rng.multinomial(3, [1 / 3] * 3, draws).T for _ in range(2)]
     seen = 0
-    for number, sums in added([table[:500], table[500:]], query).items():
-        subset = query.subsets[number]
+    for subset, sums in added([table[:500], table[500:]], query).items():
         for cell, lanes in zip(sums.cell, sums.lanes, strict=True):
             codes = np.unravel_index(cell, encoded.sizes[list(subset)]) if subset else ()
             inside = flag_rows(encoded, (subset, tuple(codes)))

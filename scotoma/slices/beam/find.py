@@ -24,6 +24,7 @@ from scotoma.numbers.inputs import Flags, Floats
 from scotoma.printable import printable
 from scotoma.slices.beam.part import (
     OVERLAPS,
+    NamedSums,
     Query,
     Sums,
     SumsView,
@@ -201,7 +202,7 @@ def file_systems() -> Any:
     return needs("apache_beam.io.filesystems", "beam", PURPOSE).FileSystems
 
 
-AddUp = Callable[[pl.DataFrame], Iterator[tuple[int, Sums]]]
+AddUp = Callable[[pl.DataFrame], Iterator[NamedSums]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -234,16 +235,16 @@ class TableOnBeam(SearchedTable):
 
         judged = self.gather(partial(add_up, query=query, without=without), judge)
         return join_hits(
-            [_hits(query.subsets[number], judged[number]) for number in sorted(judged)]
+            [_hits(subset, judged[subset]) for subset in sorted(judged, key=lambda s: (len(s), s))]
         )
 
     def test_halves(self, proposals: Proposals) -> HalfTests:
         """Test the proposals of each half on the other one."""
-        sums: dict[int, Sums] = {}
+        sums: dict[Subset, Sums] = {}
         if any(proposals):
             sums = self.gather(partial(add_up_proposals, query=self.query, proposals=proposals))
         first, second = (
-            _conditional(sums[half].lanes, self.query.lane) if half in sums else []
+            _conditional(sums[half,].lanes, self.query.lane) if (half,) in sums else []
             for half in (0, 1)
         )
         keys = [*proposals[0], *proposals[1]]
@@ -256,7 +257,7 @@ class TableOnBeam(SearchedTable):
 
     def gather(
         self, add: AddUp, finish: Callable[[Any], Any] = lambda sums: sums
-    ) -> dict[int, Sums]:
+    ) -> dict[Subset, Sums]:
         """Add up what all parts of the table yield, and do the rest there; picklable functions."""
         beam = needs("apache_beam", "beam", PURPOSE)
         read = beam.io.ReadFromParquetBatched(self.pattern, columns=self.query.reads)
@@ -281,23 +282,23 @@ class TableOnBeam(SearchedTable):
         return dict(_read(out))
 
 
-def _from_arrow(table: Any, add: AddUp) -> Iterator[tuple[int, Sums]]:
+def _from_arrow(table: Any, add: AddUp) -> Iterator[NamedSums]:
     return add(cast(pl.DataFrame, pl.from_arrow(table)))
 
 
-def _is_whole(numbered: tuple[int, Sums]) -> bool:
-    return numbered[0] == 0
+def _is_whole(numbered: NamedSums) -> bool:
+    return numbered[0] == ()
 
 
 def _judge(
-    numbered: tuple[int, Sums], whole: Iterable[Sums], lane: Lane, least: int, keep: float
-) -> Iterator[tuple[int, Sums]]:
+    numbered: NamedSums, whole: Iterable[Sums], lane: Lane, least: int, keep: float
+) -> Iterator[NamedSums]:
     """Give cell, size, effect and p of the significant slices of a feature set.
 
     Cell -1 has the number of cells that hold rows, and of those tested.
     """
-    number, sums = numbered
-    if number == 0:
+    subset, sums = numbered
+    if not subset:
         return
     own, every = (split_sums(one.lanes, lane)[0] for one in (sums, next(iter(whole))))
     judged = lane.judge(own, every, least, keep)
@@ -305,7 +306,7 @@ def _judge(
     place = judged.cell[kept]
     found = np.stack([judged.size[place], judged.effect[kept], judged.p[kept]], axis=1)
     counts = [[sums.cell.size, judged.p.size, 0.0]]
-    yield number, Sums(np.append(-1, sums.cell[place]), np.concatenate([counts, found]))
+    yield subset, Sums(np.append(-1, sums.cell[place]), np.concatenate([counts, found]))
 
 
 def _hits(subset: Subset, judged: Sums) -> Hits:
@@ -316,20 +317,20 @@ def _hits(subset: Subset, judged: Sums) -> Hits:
     )
 
 
-def _line(numbered: tuple[int, Sums]) -> str:
-    number, sums = numbered
-    return json.dumps([number, sums.cell.tolist(), sums.lanes.tolist()])
+def _line(numbered: NamedSums) -> str:
+    name, sums = numbered
+    return json.dumps([name, sums.cell.tolist(), sums.lanes.tolist()])
 
 
-def _read(out: str) -> Iterator[tuple[int, Sums]]:
+def _read(out: str) -> Iterator[NamedSums]:
     """Read the lines of all files below a prefix, and remove the files."""
     systems = file_systems()
     paths = [file.path for file in systems.match([f"{out}-*.jsonl"])[0].metadata_list]
     for path in paths:
         with systems.open(path) as opened:
             for line in opened.read().splitlines():
-                number, cell, lanes = json.loads(line)
-                yield number, Sums(np.array(cell, np.int64), np.array(lanes, np.float64))
+                name, cell, lanes = json.loads(line)
+                yield tuple(name), Sums(np.array(cell, np.int64), np.array(lanes, np.float64))
     systems.delete(paths)
 
 

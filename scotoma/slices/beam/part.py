@@ -12,7 +12,7 @@ import polars as pl
 
 from scotoma.answers.values import as_numbers, convert
 from scotoma.errors import DataError
-from scotoma.numbers import Estimate, Variance, of_variance, undefined
+from scotoma.numbers import Estimate, of_variance, undefined
 from scotoma.numbers.enough import FEW, FEW_EVENTS
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.numbers.rates import rate_estimate
@@ -49,7 +49,7 @@ class SumsView:
     binary: bool
     scores: tuple[MeanLane, ...]
     places: dict[Key, int]
-    sums: dict[int, Sums]
+    sums: dict[Subset, Sums]
 
     @property
     def examples(self) -> int:
@@ -76,11 +76,10 @@ class SumsView:
         whole = tuple(a + b for a, b in zip(own, other, strict=True))
         effect = lane.effect(own, whole, self._level)
         if effect is None and lane.exchanges:
-            effect = self._change(here)
+            effect = self._contrast(here, events=self.binary, flips=self.binary)
         elif effect is None:
             rate = self.query.question.settings.measured.kind == "rate"
-            number = self.scores[-1].number(here[-1], there[-1])
-            effect = self._difference(*number, rate, here, there)
+            effect = self._contrast(here, there, events=rate)
         return SliceEstimates(self._metric(here[0]), self._metric(there[0]), effect)
 
     def overall(self) -> Estimate:
@@ -93,7 +92,7 @@ class SumsView:
         if len(every) == 1:
             n, members = int(every[0][0][0]), len(self.query.question.outcome)
             return undefined("undefined (no baseline)", n=n, members=members, level=self._level)
-        return self._change(every)
+        return self._contrast(every, events=self.binary, flips=self.binary)
 
     @property
     def _level(self) -> float:
@@ -113,21 +112,15 @@ class SumsView:
             value, variance, metric.words, n=n, members=members, events=events_of(sums), level=level
         )
 
-    def _change(self, sums: list[tally.Sums]) -> Estimate:
-        return self._difference(
-            *self.scores[-1].number(sums[-1], flips=self.binary), self.binary, sums
-        )
-
-    def _difference(
-        self, value: float, variance: Variance, events: bool, *sums: list[tally.Sums]
-    ) -> Estimate:
-        """Estimate a difference, with the events of the population that has the fewest."""
+    def _contrast(self, *cells: list[tally.Sums], events: bool, flips: bool = False) -> Estimate:
+        """Estimate the change, or one side's minus the other's, with the fewest events of any."""
         question = self.query.question
+        value, variance = self.scores[-1].number(*(own[-1] for own in cells), flips=flips)
         members = min(len(own) for own in (question.outcome, question.baseline) if own)
-        fewest = min(events_of(own) for each in sums for own in each[:2]) if events else np.nan
+        fewest = min(events_of(one) for own in cells for one in own[:2]) if events else np.nan
         note = FEW_EVENTS if fewest < FEW else ""
         return of_variance(
-            value, variance, n=int(sums[0][0][0][0]), members=members, events=fewest,
+            value, variance, n=int(cells[0][0][0][0]), members=members, events=fewest,
             level=self._level, note=note,
         )  # fmt: skip
 
@@ -225,6 +218,9 @@ def split_sums(lanes: Floats, *of: Lane) -> list[tally.Sums]:
     return split
 
 
+NamedSums = tuple[Subset, Sums]
+
+
 @dataclass(frozen=True, eq=False)
 class Query:
     """What is asked of every part of the table.
@@ -257,13 +253,6 @@ class Query:
         """Names of the columns that are read."""
         features = [coding.column for coding in self.codings]
         return list(dict.fromkeys([*features, *self.question.asked_of_rows]))
-
-    @property
-    def subsets(self) -> list[Subset]:
-        """The feature sets in the order of their numbers; number 0 is all rows."""
-        features = len(self.codings)
-        crosses = range(1, min(self.question.settings.max_cross, features) + 1)
-        return [(), *chain.from_iterable(feature_subsets(features, cross) for cross in crosses)]
 
     def encode(self, table: pl.DataFrame) -> Encoded:
         """Encode the rows of a part."""
@@ -347,33 +336,30 @@ def _summed(cells: Cells, parts: Iterable[Part]) -> Floats:
     return np.column_stack([cells.add(*part) for part in parts]).astype(np.float64)
 
 
-def add_up(
-    table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
-) -> Iterator[tuple[int, Sums]]:
-    """Sum over one part of the table for every feature set, and for number 0 over all rows."""
+def add_up(table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()) -> Iterator[NamedSums]:
+    """Sum over one part of the table for every feature set; for the empty one over all rows."""
     part = PartRows.of(table, query, without)
     if part is None:
         return
     whole = _summed(Cells(np.zeros((1, part.ids.size), np.int32), 1), part.parts)
-    yield 0, Sums(np.zeros(1, np.int64), whole)
-    number, features = 0, len(query.codings)
+    yield (), Sums(np.zeros(1, np.int64), whole)
+    features = len(query.codings)
     for cross in range(1, min(query.question.settings.max_cross, features) + 1):
         for block in blocks(part.encoded, feature_subsets(features, cross)):
             lanes = _summed(block, part.parts)
             occupied = np.flatnonzero(lanes[:, 0])
             subset, cell = block.locate(occupied)
             ends = np.searchsorted(subset, np.arange(len(block.subsets) + 1)).tolist()
-            for first, last in pairwise(ends):
-                number += 1
-                yield number, Sums(cell[first:last], lanes[occupied[first:last]])
+            for own, (first, last) in zip(block.subsets, pairwise(ends), strict=True):
+                yield own, Sums(cell[first:last], lanes[occupied[first:last]])
 
 
-OVERLAPS = 2  # number of the sums that say which proposals share rows
+OVERLAPS = (2,)  # names the sums that say which proposals share rows
 
 
 def add_up_proposals(
     table: pl.DataFrame, query: Query, proposals: Proposals
-) -> Iterator[tuple[int, Sums]]:
+) -> Iterator[NamedSums]:
     """Sum over one part of the table what tests the proposals of both halves on the other one.
 
     A row counts for the first proposal that holds it; the last cell has the rows in none.
@@ -384,7 +370,7 @@ def add_up_proposals(
             none = np.ones((1, part.ids.size), np.bool_)
             first = np.concatenate([part.inside(keys), none]).argmax(0)[None]
             lanes = _summed(Cells(first, len(keys) + 1), part.parts)
-            yield half, Sums(np.arange(len(keys) + 1), lanes)
+            yield (half,), Sums(np.arange(len(keys) + 1), lanes)
     everyone = PartRows.of(table, query)
     if everyone is not None:
         inside = everyone.inside(chain(*proposals))
@@ -393,7 +379,7 @@ def add_up_proposals(
         yield OVERLAPS, Sums(mask, rows[:, None].astype(np.float64))
 
 
-SIZES, MEASURED = 0, 1  # numbers of the sums that describe slices
+SIZES, MEASURED = (0,), (1,)  # name the sums that describe slices
 CELLS = 4  # of a slice: measured inside and outside, and its other rows that count
 
 
@@ -402,7 +388,7 @@ def add_up_description(
     query: Query,
     slices: tuple[SliceFinding, ...],
     scores: tuple[MeanLane, ...],
-) -> Iterator[tuple[int, Sums]]:
+) -> Iterator[NamedSums]:
     """Sum over one part of the table what describes some slices: sizes, then outcomes."""
     encoded = query.encode(table)
     sizes = [table.height, *(np.count_nonzero(flag_rows(encoded, one.key)) for one in slices)]
