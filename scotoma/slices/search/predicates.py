@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -115,8 +114,7 @@ def numeric_values(column: pl.Series) -> npt.NDArray[Any]:
     >>> numeric_values(pl.Series([0.5, 2.0]))
     array([0.5, 2. ])
     """
-    if column.dtype.is_temporal():
-        return column.to_physical().to_numpy()
+    column = column.to_physical()
     return column.to_numpy() if column.dtype.is_integer() else column.cast(pl.Float64).to_numpy()
 
 
@@ -125,22 +123,19 @@ def _bins(name: str, column: pl.Series, bins: int) -> tuple[npt.NDArray[Any], li
     cuts = cut_points(ordered, bins)
     if ordered.dtype.kind == "f":
         cuts = round_cuts(ordered, cuts.astype(np.float64))
-    edges = [0, *np.searchsorted(ordered, cuts).tolist(), ordered.size]
-    ends = [ordered[[first, last - 1]] for first, last in pairwise(edges)]
-    flat = _texts(column.dtype, [*cuts, *(end for pair in ends for end in pair)])
-    cut_texts, end_texts = flat[: len(cuts)], flat[len(cuts) :]
-    pairs = list(zip(end_texts[::2], end_texts[1::2], strict=True))
+    starts = np.append(0, np.searchsorted(ordered, cuts))
+    ends = np.append(starts[1:], ordered.size) - 1
+    low, high, cut = (_texts(column.dtype, own) for own in (ordered[starts], ordered[ends], cuts))
+    each = list(zip(low, high, ["", *cut], [*cut, ""], strict=True))
     return cuts, [
-        Predicate(name, text, "value" if low == high else "bin")
-        for text, (low, high) in zip(bin_texts(name, pairs, cut_texts), pairs, strict=True)
+        Predicate(name, bin_text(name, *one), "value" if one[0] == one[1] else "bin")
+        for one in each
     ]
 
 
-def _texts(kind: pl.DataType, values: list[Any]) -> list[str]:
+def _texts(kind: pl.DataType, values: npt.NDArray[Any]) -> list[str]:
     if kind.is_temporal():
-        physical = pl.Series([int(value) for value in values], dtype=pl.Int64)
-        if kind in (pl.Date, pl.Time):
-            physical = physical.cast(pl.Int32) if kind == pl.Date else physical
+        physical = pl.Series(values, dtype=pl.Int32 if kind == pl.Date else pl.Int64)
         return [str(value) for value in physical.cast(kind).to_list()]
     return [number_text(value) for value in values]
 
@@ -207,20 +202,21 @@ def round_cuts(
     return np.array([_shortest(float(a), float(b)) for a, b in zip(below, cuts, strict=True)])
 
 
-def bin_texts(name: str, values: list[tuple[str, str]], cuts: list[str]) -> list[str]:
-    """Write bins in words: `age < 22`, `age in [37, 41)`, `hours = 40`, `age >= 58`.
+def bin_text(name: str, low: str, high: str, start: str, stop: str) -> str:
+    """Write a bin in words.
 
-    >>> bin_texts("age", [("17", "21"), ("22", "30"), ("40", "40"), ("41", "90")],
-    ...           ["22", "40", "41"])
-    ['age < 22', 'age in [22, 40)', 'age = 40', 'age >= 41']
+    Args:
+        name: The column.
+        low: Its smallest value.
+        high: Its largest value.
+        start: Where it starts; empty for the first.
+        stop: Where the next one starts; empty for the last.
+
+    >>> bin_text("age", "17", "21", "", "22"), bin_text("age", "22", "30", "22", "40")
+    ('age < 22', 'age in [22, 40)')
+    >>> bin_text("age", "40", "40", "40", "41"), bin_text("age", "41", "90", "41", "")
+    ('age = 40', 'age >= 41')
     """
-    ends = ["", *cuts, ""]
-    return [
-        _bin_text(name, low, high, ends[b], ends[b + 1]) for b, (low, high) in enumerate(values)
-    ]
-
-
-def _bin_text(name: str, low: str, high: str, start: str, stop: str) -> str:
     if low == high:
         return f"{name} = {low}"
     if not start:
@@ -345,12 +341,12 @@ def codings(
     >>> [len(coding.predicates) for coding in codings([pl.Series("a", [1, 2, 2])])]
     [2]
     """
-    for name, value in (("max_categories", max_categories), ("bins", bins)):
-        least = 1 if name == "max_categories" else 2
+    asked = (("max_categories", max_categories, 1, 100), ("bins", bins, 2, 10))
+    for name, value, least, default in asked:
         if not least <= value <= MOST_CATEGORIES:
             raise DataError(
                 f"{name} must lie between {least} and {MOST_CATEGORIES}, got {value}: the default "
-                f"is {100 if name == 'max_categories' else 10}"
+                f"is {default}"
             )
     every = [encode_column(column, max_categories, bins) for column in columns]
     if all(len(coding.predicates) < 2 for coding in every):

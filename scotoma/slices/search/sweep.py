@@ -151,9 +151,7 @@ def sweep(
         levels.append(_ordered(join_hits(level)))
         if decide is not None and cross < max_cross:
             so_far = join_hits(levels)
-            significant = (
-                decide(so_far)[-levels[-1].p.size :] if levels[-1].p.size else np.zeros(0, bool)
-            )
+            significant = decide(so_far)[so_far.p.size - levels[-1].p.size :]
             flag(blocked, levels[-1].take(significant))
     return join_hits(levels)
 
