@@ -124,44 +124,42 @@ def read_sliced(
     """
     metric = question.settings.measured
     chosen, left_out = choose_columns(table, question)
-    notes = list(left_out)
-    answers: tuple[Values | None, Values, Values | None]
-    if chosen.label is None:
-        answers = (None, *_scores(table, chosen, metric))
-    elif metric.kind == "auc":
+    notes, labels, known = list(left_out), None, table
+    if chosen.label is not None:
         truth = read_labels(table[chosen.label])
+        known = table.filter(truth.values.is_not_null())
+    if chosen.label is None or metric.kind == "auc":
+        outcome, baseline = _scores(known, chosen, metric)
+    if chosen.label is not None and metric.kind == "auc":
         notes += [note.sentence for note in label_notes(chosen.label, truth)]
-        table = table.filter(truth.values.is_not_null())
-        one = _one(natural_order(truth.values.drop_nulls().unique()), metric, chosen)
-        ones = (truth.values.drop_nulls() == one).cast(pl.Int64).to_numpy()
-        answers = (ones, *_scores(table, chosen, metric, number_only=True))
-    else:
+        values = truth.values.drop_nulls()
+        one = _one(natural_order(values.unique()), metric, chosen)
+        labels = (values == one).cast(pl.Int64).to_numpy()
+    elif chosen.label is not None:
         pair = Pair.of(
             table[chosen.label],
             {name: table[name] for name in chosen.outcome},
             {name: table[name] for name in chosen.baseline},
         )
         notes += [note.sentence for note in pair.notes]
-        table = table.filter(read_labels(table[chosen.label]).values.is_not_null())
-        outcome = pair.compressed.predicted
+        labels, outcome = pair.labels, pair.compressed.predicted
         baseline = None if pair.dense is None else pair.dense.predicted
-        labels = pair.labels
         if metric.labels == "needed":
-            one = _one(natural_order({pair.classes[at] for at in labels}), metric, chosen)
-            place = pair.classes.index(one)
-            labels = (labels == place).astype(np.intp)
-            outcome = (outcome == place).astype(np.intp)
+            place = pair.classes.index(
+                _one(natural_order({pair.classes[at] for at in labels}), metric, chosen)
+            )
+            labels, outcome = ((own == place).astype(np.intp) for own in (labels, outcome))
             baseline = None if baseline is None else (baseline == place).astype(np.intp)
-        answers = (labels, outcome, baseline)
-    features, more = _typed(table, chosen)
-    labels_, said, _ = answers
-    wrong = said if labels_ is None or metric.kind == "auc" else said != labels_[:, None]
+    features, more = _typed(known, chosen)
+    wrong = outcome if labels is None or metric.kind == "auc" else outcome != labels[:, None]
     more += codes_by_their_look(features, wrong.mean(axis=1))
-    ids = None if chosen.identifier is None else _ids(table[chosen.identifier])
-    own = None if chosen.cluster is None else cluster_names(table[chosen.cluster])
-    clusters = None if own is None else np.array(own.to_list())
-    data: dict[str, Any] = dict(zip(("labels", "outcome", "baseline"), answers, strict=True))
-    return data | {"features": features, "ids": ids, "clusters": clusters}, (*notes, *more)
+    ids = None if chosen.identifier is None else _ids(known[chosen.identifier])
+    own = None if chosen.cluster is None else cluster_names(known[chosen.cluster])
+    data = {
+        "labels": labels, "outcome": outcome, "baseline": baseline, "features": features,
+        "ids": ids, "clusters": None if own is None else np.array(own.to_list()),
+    }  # fmt: skip
+    return data, (*notes, *more)
 
 
 def _typed(table: pl.DataFrame, chosen: SlicesQuestion) -> tuple[pl.DataFrame, list[str]]:
@@ -273,25 +271,16 @@ def _stem(name: str) -> str:
 
 
 def _scores(
-    table: pl.DataFrame, chosen: SlicesQuestion, metric: SliceMetric, *, number_only: bool = False
+    table: pl.DataFrame, chosen: SlicesQuestion, metric: SliceMetric
 ) -> tuple[Values, Values | None]:
     """Numbers of the outcome and of the baseline, shape (N, K) and (N, K')."""
-    sides = [
-        np.stack(
-            [
-                numbers(table, name)
-                if number_only
-                else _score(table, name, bounded=metric.kind == "rate", metric=metric)
-                for name in names
-            ],
-            axis=1,
-        )
-        if names
-        else None
-        for names in (chosen.outcome, chosen.baseline)
-    ]
-    assert sides[0] is not None
-    return sides[0], sides[1]
+
+    def read(names: Sequence[str]) -> Values:
+        auc = metric.kind == "auc"
+        columns = [numbers(table, n) if auc else _score(table, n, metric) for n in names]
+        return np.stack(columns, axis=1)
+
+    return read(chosen.outcome), read(chosen.baseline) if chosen.baseline else None
 
 
 def _one(classes: Sequence[str], metric: SliceMetric, chosen: SlicesQuestion) -> str:
@@ -310,13 +299,11 @@ def _one(classes: Sequence[str], metric: SliceMetric, chosen: SlicesQuestion) ->
     return "1" if positive is None else positive
 
 
-def _score(
-    table: pl.DataFrame, name: str, *, bounded: bool, metric: SliceMetric
-) -> npt.NDArray[np.float64]:
+def _score(table: pl.DataFrame, name: str, metric: SliceMetric) -> npt.NDArray[np.float64]:
     """Read one outcome column as numbers; true is 1, false 0."""
     values = numbers(table, name, truths=True)
     outside = (values < 0) | (values > 1)
-    if bounded and outside.any():
+    if metric.kind == "rate" and outside.any():
         row = int(outside.argmax())
         way = f"choose --metric mean for any other score than a rate like {metric.name}"
         if metric.labels == "optional":
