@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from scotoma.answers.values import infer_type
 from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.predictions import label_counts
+from scotoma.slices.search.lattice import subset_count
 
 # Rows times sets of features that one search may visit: about a minute with its shuffled outcomes.
 WORK = 10**8
@@ -83,6 +83,6 @@ def conditions_together(features: int, rows: int, asked: int | None = None) -> t
     >>> conditions_together(6, 1_800), conditions_together(60, 20_000)
     ((3, 41), (2, 1830))
     """
-    sets = [sum(comb(features, cross) for cross in range(1, most + 1)) for most in (1, 2, 3, 4)]
+    sets = [subset_count(features, most) for most in (1, 2, 3, 4)]
     most = asked or 1 + sum(rows * count <= WORK for count in sets[1:3])
     return most, sets[most - 1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial, reduce
+from operator import sub
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.special import stdtr, stdtrit
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, Units
 from scotoma.numbers.inputs import Codes, Flags, Floats
 from scotoma.slices.judging.tally import Cells, ClusterSums, Keys, Part, Rows, Sums
-from scotoma.slices.outcomes import Outcome, Scored, shuffle
+from scotoma.slices.outcomes import Outcome, shuffle
 
 Direction = Literal["higher", "lower", "both"]
 
@@ -252,20 +254,17 @@ def _taken(part: Part, rows: Rows, total: int) -> Part:
 
 def estimate_metric(outcome: Outcome, level: float) -> Estimate:
     """Estimate the metric of the model at hand on all rows of an outcome."""
-    number = _number(outcome, outcome.model)
+    number = next(_numbers(outcome))
     if outcome.metric.kind == "rate":
         return number.rate(outcome.metric.words, level=level)
-    if outcome.metric.kind == "ratio":
-        return number.estimate(reason="undefined (nothing to divide by)", level=level)
-    return number.estimate(level=level)
+    ratio = outcome.metric.kind == "ratio"
+    reason = f"undefined ({'nothing to divide by' if ratio else 'no examples'})"
+    return number.estimate(reason=reason, level=level)
 
 
 def estimate_change(outcome: Outcome, level: float) -> Estimate:
     """Estimate the metric minus the baseline's on the same rows, as the change of any group."""
-    assert outcome.baseline is not None
-    axis = DENSE if outcome.paired else COMPRESSED
-    after = _number(outcome, outcome.model, axis=axis, flips=outcome.binary)
-    before = _number(outcome, outcome.baseline, flips=outcome.binary)
+    after, before = _numbers(outcome, flips=outcome.binary)
     return after.since(before).estimate(level=level)
 
 
@@ -274,35 +273,23 @@ def estimate_difference(outcome: Outcome, inside: Flags, level: float) -> Estima
 
     Its n is that of the rows inside.
     """
-    sides = []
-    for rows in (inside, ~inside):
-        if outcome.baseline is None:
-            sides.append(_number(outcome, outcome.model, rows))
-        else:
-            axis = DENSE if outcome.paired else COMPRESSED
-            after = _number(outcome, outcome.model, rows, axis=axis)
-            sides.append(after - _number(outcome, outcome.baseline, rows))
-    here, there = sides
+    here, there = (reduce(sub, _numbers(outcome, rows)) for rows in (inside, ~inside))
     return replace((here - there).estimate(level=level), n=here.n)
 
 
-def _number(
-    outcome: Outcome,
-    scored: Scored,
-    inside: Flags | None = None,
-    *,
-    axis: str = DENSE,
-    flips: bool | None = None,
-) -> Number:
-    """Give a population's metric, with the events of a rate, or where `flips` says so."""
-    units = Units.of(len(scored.above), outcome.clusters)
-    if scored.below is not None:
-        above, below = (
-            units.mean(part, inside, axis=axis, flip=None) for part in (scored.above, scored.below)
-        )
-        return above / below
+def _numbers(
+    outcome: Outcome, inside: Flags | None = None, flips: bool | None = None
+) -> Iterator[Number]:
+    """Give the metric of each population, with the events of a rate, or where `flips` says so."""
+    units = Units.of(outcome.rows.size, outcome.clusters)
     events = outcome.metric.kind == "rate" if flips is None else flips
-    return units.mean(scored.above, inside, axis=axis, flip=1.0 if events else None)
+    axes = (DENSE if outcome.paired else COMPRESSED, DENSE)
+    for scored, axis in zip(outcome.populations, axes, strict=False):
+        mean = partial(units.mean, at_risk=inside, axis=axis)
+        if scored.below is None:
+            yield mean(scored.above, flip=1.0 if events else None)
+        else:
+            yield mean(scored.above, flip=None) / mean(scored.below, flip=None)
 
 
 def on_side(effect: Floats, direction: Direction) -> Flags:

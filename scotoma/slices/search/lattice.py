@@ -185,15 +185,14 @@ def candidate_count(encoded: Encoded, max_cross: int) -> int:
     """
     sizes, rows = encoded.sizes.tolist(), encoded.codes.shape[1]
     whole = [1] + [0] * max_cross  # elementary symmetric polynomials of the sizes
-    subsets = [1] + [0] * max_cross
     for size in sizes:
         for cross in range(max_cross, 0, -1):
             whole[cross] += whole[cross - 1] * size
-            subsets[cross] += subsets[cross - 1]
     total = 0
     for cross in range(1, max_cross + 1):
-        if prod(sorted(sizes)[-cross:]) <= rows or subsets[cross] > 10**6:
-            total += min(whole[cross], subsets[cross] * rows)
+        subsets = comb(len(sizes), cross)
+        if prod(sorted(sizes)[-cross:]) <= rows or subsets > 10**6:
+            total += min(whole[cross], subsets * rows)
         else:
             total += sum(
                 min(prod(sizes[f] for f in subset), rows)
