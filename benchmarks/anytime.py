@@ -205,6 +205,9 @@ def main() -> None:
     parser.add_argument("--bets", action="store_true")
     chosen = parser.parse_args()
     rng = np.random.default_rng(chosen.seed)
+    finest = 2 * np.sqrt(ERROR * (1 - ERROR) / (chosen.examples / GROUPS))
+    if chosen.margin < 1.1 * finest:
+        parser.error(f"{chosen.examples:,} examples allow no margin below {1.1 * finest:.3f}")
     if chosen.bets:
         bets(rng, chosen.releases)
         return

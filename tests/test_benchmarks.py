@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 SMALLEST = {
-    "anytime": "--releases 1 --examples 2000",
+    "anytime": "--releases 1",
     "comparison_coverage": "--simulations 2",
     "detection": "--images 50",
     "detection_alarms": "--pairs 1 --harm 0",
