@@ -320,7 +320,7 @@ def decided_words(test: TestResult) -> str:
     shown = interval(decided.interval, decided.kind)
     if decided.kind == "level":
         return f"{shown} ({decided.subject}), limit {margins_of_test(test)}"
-    return f"{shown}, margin {show(float(decided.margin), UNITS[decided.kind]).value}"
+    return f"{shown}, margin {amount(decided.margin, decided.kind)}"
 
 
 def margins_of_test(test: TestResult) -> str:
