@@ -52,20 +52,16 @@ def compare_raw_runs(options: CompareOptions) -> Answer:
     return Answer(*tournament_answer(result))
 
 
-def compare_audits_of_techniques(options: CompareOptions) -> Answer:
-    """Judge techniques by finished audits, one a technique."""
-    return _judged_audits(options, options.paths)
-
-
 def compare_trained(options: CompareOptions) -> Answer:
     """Audit the techniques of a configuration, and judge them."""
     done = train_techniques(Path(options.paths[0]), options.out, quiet=options.quiet)
-    return _judged_audits(options, done.places, done)
+    return compare_audits_of_techniques(options, done)
 
 
-def _judged_audits(
-    options: CompareOptions, places: Sequence[str], trained: TrainedTournament | None = None
+def compare_audits_of_techniques(
+    options: CompareOptions, trained: TrainedTournament | None = None
 ) -> Answer:
+    """Judge techniques by finished audits, one a technique: those named, or those just trained."""
     attribute, variant = _only(options.group, "--group"), _only(options.predicted, "--predicted")
     settings, families, again = _settings(options), [], None
     failed: Mapping[str, str] = {} if trained is None else trained.failed
@@ -74,7 +70,7 @@ def _judged_audits(
         attribute = attribute or (None if contest is None else contest.attribute)
         settings = settings.model_copy(update={"bases": (BASE,)})
         families = shared_trainings(trained.config, failed)
-    finished = read_finished(places, attribute)
+    finished = read_finished(options.paths if trained is None else trained.places, attribute)
     if trained is not None and trained.one_seed:
         again = read_finished(trained.one_seed, finished.attribute).runs(variant)
     result = judge_techniques(
