@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +21,7 @@ from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.datasets import AuditedExamples
 from scotoma.steps.measures.clarify import ClarifyMetrics, facet_pairs
+from tests.conftest import ROOT
 
 N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")
@@ -201,3 +208,40 @@ def test_of_two_values_the_one_that_is_rarer_in_training_is_disadvantaged() -> N
     tested, trained = table(sex=["m", "f"] * (N // 2)), table(sex=["m"] * 10 + ["f"] * (N - 10))
     assert facet_pairs(tested)[0].disadvantaged == "sex=f"  # as many of both: by name
     assert facet_pairs(tested, training=trained)[0].disadvantaged == "sex=m"
+
+
+FALSE_OMISSION = {
+    "name": "FOD", "title": "False omission difference", "question": "Are rejections wrong alike?",
+    "formula": "share of positives among negative predictions, in a - in d", "neutral": 0.0,
+    "sign": "+ rejections are more often wrong in a", "stage": "post-training",
+    "needs": ["y", "p"], "swap": "negates", "concern": "trust",
+    "ratio": {"over": "FN", "under": "TN FN", "named": "negative predictions", "compared": "a - d"},
+}  # fmt: skip
+ASKED = """\
+import numpy as np
+from scotoma.bias.clarify import all_metrics
+from scotoma.bias.clarify.guide import GUIDE
+from scotoma.config.gate import parse_rules
+
+d, y, p = np.load("d.npy"), np.load("y.npy"), np.load("p.npy")
+parse_rules("rules: [{id: own, metric: clarify.FOD, max: 0.2}]", "gate.yaml")
+print(all_metrics(d=d, y=y, p=p)["FOD"].value, *(c.key for c in GUIDE if "FOD" in c.also))
+"""
+
+
+def test_a_metric_needs_no_more_than_an_entry(tmp_path: Path) -> None:
+    """Measured, explained and named by a rule, in a copy whose one file has an entry more."""
+    copy = tmp_path / "scotoma"
+    shutil.copytree(ROOT / "scotoma", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    file = copy / "bias" / "clarify" / "metrics.json"
+    file.write_text(json.dumps([*json.loads(file.read_text()), FALSE_OMISSION]))
+    d, y, p = np.random.default_rng(2).random((3, N)) < [[0.4], [0.5], [0.3]]
+    for name, values in (("d", d), ("y", y), ("p", p)):
+        np.save(tmp_path / f"{name}.npy", values)
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    value, concern = done.stdout.split()
+    assert float(value) == pytest.approx(y[~d & ~p].mean() - y[d & ~p].mean())
+    assert concern == "trust"

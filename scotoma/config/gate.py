@@ -34,8 +34,8 @@ CHANGES = (
 )  # fmt: skip
 METRICS = (*CHANGES, *OTHER_PICTURES, *LEVEL_METRICS)
 SOME_METRICS = (
-    f"{', '.join((*CHANGES, *OTHER_PICTURES))}, clarify.DI, fairness.DI and 26 more of "
-    "Clarify and fairness"
+    f"{', '.join((*CHANGES, *OTHER_PICTURES))}, clarify.DI, fairness.DI and "
+    f"{len(LEVEL_METRICS) - 2} more of Clarify and fairness"
 )
 
 

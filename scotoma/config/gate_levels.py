@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from scotoma.config.gate_changes import GateRule
 
-LevelMetric = Literal[
-    "clarify.CI", "clarify.DPL", "clarify.KL", "clarify.JS", "clarify.LP", "clarify.TVD",
-    "clarify.KS", "clarify.CDDL", "clarify.DPPL", "clarify.DI", "clarify.AD", "clarify.RD",
-    "clarify.DAR", "clarify.DCA", "clarify.SD", "clarify.DRR", "clarify.DCR", "clarify.TE",
-    "clarify.CDDPL", "clarify.FT", "clarify.GE", "fairness.DP", "fairness.DI", "fairness.SPSF",
-    "fairness.FPSF", "fairness.EOFP", "fairness.EOTP", "fairness.BA",
-]  # fmt: skip
-LEVEL_METRICS: tuple[str, ...] = LevelMetric.__args__  # type: ignore[attr-defined]
-OF_LABELS = LEVEL_METRICS[:8]  # of the training data: no model moves them
+CLARIFY: dict[str, dict[str, Any]] = {
+    f"clarify.{row['name']}": row
+    for row in json.loads(
+        Path(__file__).parents[1].joinpath("bias", "clarify", "metrics.json").read_text("utf-8")
+    )
+}
+STUDY = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
+LEVEL_METRICS = (*CLARIFY, *(f"fairness.{name}" for name in STUDY))
+if TYPE_CHECKING:
+    LevelMetric = str
+else:
+    LevelMetric = Literal[LEVEL_METRICS]
+# Of the training data: no model moves them.
+OF_LABELS = [name for name, metric in CLARIFY.items() if metric["stage"] == "pre-training"]
 # Of predictions alone, so that they need no labels.
 OF_PREDICTIONS = (
-    "clarify.DPPL", "clarify.DI", "clarify.CDDPL", "fairness.DP", "fairness.DI", "fairness.SPSF",
+    *(name for name, metric in CLARIFY.items() if {"p"} <= {*metric["needs"]} <= {"p", "strata"}),
+    "fairness.DP", "fairness.DI", "fairness.SPSF",
 )  # fmt: skip
 MOST_NEXT = 1_000
 
@@ -31,7 +39,7 @@ def neutral(metric: str) -> float:
     >>> neutral("clarify.DI"), neutral("fairness.DI")
     (1.0, 0.0)
     """
-    return 1.0 if metric == "clarify.DI" else 0.0
+    return float(CLARIFY[metric]["neutral"]) if metric in CLARIFY else 0.0
 
 
 def twins(name: str) -> list[str]:

@@ -83,7 +83,7 @@ def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Level]:
         if row.metric != name or row.fact("split") not in (None, "training"):
             continue
         attribute, low, high = map(row.fact, ("attribute", "disadvantaged", "advantaged"))
-        scale = "ratio" if metric == "clarify.DI" else "identity"
+        scale = "ratio" if neutral(metric) else "identity"
         alone = _members(row.models, row.models_se, mean.n, scale)
         if not of_labels:
             if not alone and not math.isnan(mean.value):

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.bias.clarify.table import METRICS
+
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 CELLS = ("TN", "FP", "FN", "TP")  # of a facet: [label, prediction], flat
-EVERYBODY = " ".join(CELLS)
 OUTCOMES = ("negative", "positive")
 FACETS = ("advantaged facet", "disadvantaged facet")
 MOST_NAMED = 3  # strata that are left out
@@ -54,26 +55,20 @@ class CellRatio:
         return bool((self.over <= self.under).all())
 
     @property
+    def quotient(self) -> bool:
+        """Whether a few examples in a denominator move the metric far."""
+        return not self.proportion or self.compared == "d / a"
+
+    @property
     def parts(self) -> tuple[Array, Array]:
         """The two kinds of examples without which the rate cannot be estimated."""
         return self.over, self.under - self.over if self.proportion else self.under
 
 
 RATIOS = {
-    name: CellRatio(_mask(over), _mask(under), named, compared)
-    for name, over, under, named, compared in (
-        ("DPL", "FN TP", EVERYBODY, "examples", "a - d"),
-        ("DPPL", "FP TP", EVERYBODY, "examples", "a - d"),
-        ("DI", "FP TP", EVERYBODY, "examples", "d / a"),
-        ("AD", "TN TP", EVERYBODY, "examples", "a - d"),
-        ("RD", "TP", "FN TP", "positive labels", "a - d"),
-        ("DAR", "TP", "FP TP", "positive predictions", "a - d"),
-        ("DCA", "FN TP", "FP TP", "positive predictions", "a - d"),
-        ("SD", "TN", "TN FP", "negative labels", "d - a"),
-        ("DRR", "TN", "TN FN", "negative predictions", "d - a"),
-        ("DCR", "TN FP", "TN FN", "negative predictions", "d - a"),
-        ("TE", "FN", "FP", "false positives", "d - a"),
-    )
+    name: CellRatio(_mask(own["over"]), _mask(own["under"]), own["named"], own["compared"])
+    for name, metric in METRICS.items()
+    if (own := metric.ratio)
 }
 POSITIVE = {"CDDL": _mask("FN TP"), "CDDPL": _mask("FP TP")}  # outcomes compared within strata
 BENEFIT = np.array([1.0, 2.0, 0.0, 1.0])  # prediction - label + 1

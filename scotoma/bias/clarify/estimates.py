@@ -34,7 +34,7 @@ Array = npt.NDArray[np.float64]
 
 FEW = 10.0  # fewer examples that carry a metric are marked
 TOO_FEW = 5.0  # fewer leave a ratio without an interval
-QUOTIENTS = ("DI", "DCA", "DCR", "TE")  # a few examples in a denominator move them far
+QUOTIENTS = tuple(name for name, ratio in RATIOS.items() if ratio.quotient)
 UNBOUNDED = (*QUOTIENTS, "GE")  # the others lie in [-1, 1]
 POST_TRAINING = tuple(name for name, row in METRICS.items() if row.stage == "post-training")
 ONE_ADVANTAGED = f"interval not estimable (one example in the {FACETS[0]})"
@@ -394,7 +394,7 @@ def _parts(name: str) -> list[Array]:
 
 def _one_more(name: str, case: Case) -> float:
     """What a success and a failure more in each facet add to the variance of a difference."""
-    if name not in RATIOS or name == "DI" or not RATIOS[name].proportion:
+    if name not in RATIOS or RATIOS[name].quotient:
         return 0.0
     facets = case.cells.sum(axis=1).mean(axis=0).reshape(2, 4) * (case.n_clusters / case.n)
     s, n = facets @ RATIOS[name].over, facets @ RATIOS[name].under
@@ -426,7 +426,7 @@ def _estimate(name: str, case: Case, level: float) -> Estimate:
     }  # fmt: skip
     if reason or scored.number is None:
         return undefined(reason or ONE_ADVANTAGED, value=value, **known)
-    ratio = name == "DI"
+    ratio = METRICS[name].relative
     variance = (scored.number.log() if ratio else scored.number).variance
     variance = replace(variance, total=variance.total + _one_more(name, case))
     return of_variance(value, variance, scale="ratio" if ratio else "identity", **known)
@@ -533,7 +533,7 @@ def _of_members(name: str, case: Case, inflation: float) -> tuple[Array, Array]:
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(more > 0, more * influence**2, 0.0)
         variance = squares.sum(axis=(1, 2, 3, 4)) * inflation / n**2
-        scale = values if name == "DI" else 1.0
+        scale = values if METRICS[name].relative else 1.0
         se = np.sqrt(variance) / scale
     return values, np.where(np.isfinite(values) & np.isfinite(se), se, np.nan)
 

@@ -17,14 +17,18 @@ class Concern:
         question: The worry, as a question.
         start: The metric to look at first.
         why: Why that one.
-        also: The others that answer the same question in another way.
     """
 
     key: str
     question: str
     start: str
     why: str
-    also: tuple[str, ...]
+
+    @property
+    def also(self) -> list[str]:
+        """The others that answer the same question in another way."""
+        others = (name for name, metric in METRICS.items() if metric.concern == self.key)
+        return [name for name in others if name != self.start]
 
 
 GUIDE = (
@@ -33,7 +37,6 @@ GUIDE = (
         "Is one group too rare in the data to learn or measure anything about it?",
         "CI",
         "it counts examples and nothing else; a rare group has wide intervals everywhere below",
-        (),
     ),
     Concern(
         "labels",
@@ -41,7 +44,6 @@ GUIDE = (
         "DPL",
         "it is signed and in shares of positive labels; the others have no direction and serve "
         "labels of many values",
-        ("KL", "JS", "LP", "TVD", "KS"),
     ),
     Concern(
         "outcome",
@@ -49,7 +51,6 @@ GUIDE = (
         "DPPL",
         "a difference in shares, which is easy to read; DI is the same as a ratio, for the "
         "four-fifths rule",
-        ("DI",),
     ),
     Concern(
         "strata",
@@ -57,7 +58,6 @@ GUIDE = (
         "CDDPL",
         "it compares within strata, so that a third factor (department, region) is held fixed; "
         "CDDL does the same for the labels",
-        ("CDDL",),
     ),
     Concern(
         "accuracy",
@@ -65,35 +65,30 @@ GUIDE = (
         "AD",
         "the first look, but it nets both kinds of error: a zero can hide opposite ones, which TE "
         "shows",
-        ("TE", "GE"),
     ),
     Concern(
         "missed",
         "Are the deserving of one group overlooked more often (screening, hiring, retrieval)?",
         "RD",
         "the difference in recall: of those whose label is positive, how many are found",
-        ("DCA",),
     ),
     Concern(
         "accused",
         "Are members of one group flagged wrongly more often (fraud, arrest, moderation)?",
         "SD",
         "the difference in specificity: of those whose label is negative, how many are left alone",
-        ("DCR",),
     ),
     Concern(
         "trust",
         "Does the same decision mean something else for one group?",
         "DAR",
         "the difference in precision of acceptances; DRR is that of rejections",
-        ("DRR",),
     ),
     Concern(
         "likes",
         "Would the decision change if only the person's group changed?",
         "FT",
         "it compares people with the most similar people of the other group; it needs features",
-        (),
     ),
 )
 

@@ -366,10 +366,10 @@ class Harms:
         every = {"dense": self._alone(self.dense), **variants}
         whole, labelled = self._whole, self._labelled
 
-        def each(part: str) -> dict[str, Any]:
+        def each(part: str) -> dict[Any, Any]:
             return {name: own[part] for name, own in every.items() if part in own}
 
-        def some(part: str) -> dict[str, Any]:
+        def some(part: str) -> dict[Any, Any]:
             return {name: rows for name, rows in each(part).items() if rows}
 
         def lines(part: str) -> list[Any]:
@@ -380,10 +380,8 @@ class Harms:
         of_label = None if whole is None else whole.codes
         chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
         runs = bool(self.examples.attributes) and self.run_to_run
-        questions: dict[str, dict[str | None, Any]] = {
-            part: {**each(part)} for part in ("impact", "rates", "gaps")
-        }
-        questions["unanswered"] = {**some("unanswered")}
+        questions = {part: each(part) for part in ("impact", "rates", "gaps")}
+        questions["unanswered"] = some("unanswered")
         if self.clarify:
             of_data, of_dense = self._outcomes.of_data(), self._outcomes.of_dense()
             questions["clarify"] = {None: of_data, "dense": of_dense, **each("clarify")}
