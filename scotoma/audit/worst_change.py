@@ -9,6 +9,7 @@ from scotoma.audit.base import At, Row
 from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
 from scotoma.audit.groups import RATE_NAMES
+from scotoma.document import show
 
 MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "
@@ -206,11 +207,8 @@ def gap_words(audit: Audit, gap: At) -> str:
         rises = ((gap["rise_a"].number, other), (gap["rise_b"].number, harmed))
         fewer, group = min(rises, key=lambda pair: pair[0].effective_events or 0.0)
         few = f": too few to show harm ({fewer.n:,} examples of {group})"
-    value, low, high = (100 * (end or 0.0) for end in (number.value, number.low, number.high))
-    return (
-        f"error rises {value:.1f} points [{low:.1f}, {high:.1f}] more for {harmed} than for "
-        f"{other}{few}"
-    )
+    more = show(number, "extent").number
+    return f"error rises {more} more for {harmed} than for {other}{few}"
 
 
 def most_changed(audit: Audit, variant: str) -> FlipShares:

@@ -12,7 +12,7 @@ ROUNDING = 1e-9  # what is smaller in the unit shown is the rounding of floats
 NO_NUMBER = "\N{EN DASH}"  # stands where the note of a table says why there is none
 Unit = Literal[
     "text", "verdict", "count", "rate", "points", "percent", "number", "change", "ratio", "effect",
-    "score", "score_change", "p", "bytes", "seconds", "duration", "printed",
+    "extent", "score", "score_change", "p", "bytes", "seconds", "duration", "printed",
 ]  # fmt: skip
 
 
@@ -133,6 +133,7 @@ LOOKS: Mapping[str, _Look] = {
     "rate": _Look(100.0, "", "%", 2),
     "points": _Look(100.0, "+", "", 2),
     "percent": _Look(100.0, "+", "%", 1),
+    "extent": _Look(100.0, "", " points", 1),  # how much more, where words say of what
     "number": _Look(1.0, "", "", 3),
     "change": _Look(1.0, "+", "", 3),
     "ratio": _Look(1.0, "", "", 2),

@@ -198,7 +198,7 @@ def _increase(content: dict[str, Any]) -> tuple[str, str]:
 
 
 def _growth(ratio: float) -> str:
-    return show(100 * (ratio - 1), "percent").value
+    return show(ratio - 1, "percent").value
 
 
 def repair_document(content: dict[str, Any]) -> Document:
@@ -239,7 +239,7 @@ def _layers(content: dict[str, Any]) -> Section:
             "layer": row["layer"],
             "rise": interval_of(row["rise"]),
             "n": row["rise"]["n"],
-            "size": 100 * row["size"],
+            "size": row["size"],
         }
         for row in ranked
     ]

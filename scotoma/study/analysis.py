@@ -18,6 +18,7 @@ from scotoma.audit.study import (
     StudyResult,
     Told,
 )
+from scotoma.document import Interval, in_words, show
 from scotoma.numbers import holm
 from scotoma.study.answer_table import (
     CANT_TELL,
@@ -268,14 +269,13 @@ def _conclusion(plan: StudyPlan, found: Effect, asked: Sequence[StudyQuestion]) 
     against = {"A-B": "unchanged images", "A-C": "equally contested unchanged images"}[contrast]
     if found.value is None:
         return f"Nothing can be said yet about \u201c{question.title}\u201d: {found.reason}."
-    size = f"{100 * found.value:+.0f} points"
+    size = in_words(Interval(found.value, found.low, found.high), "points")
     what = f"\u201c{question.title}\u201d among changed images than among {against}"
     if found.low is None or found.high is None or found.adjusted_p is None:
         return f"{size} more answers {what}, without an interval: {found.reason}."
-    ends = f"[{100 * found.low:+.0f}, {100 * found.high:+.0f}]"
     shown = "shown" if found.adjusted_p < 1 - plan.level else "not shown"
-    p = f"= {found.adjusted_p:.3f}" if found.adjusted_p >= 0.001 else "< 0.001"
-    return f"{size} {ends} more answers {what}: {shown} (Holm p {p})."
+    p = show(found.adjusted_p, "p")
+    return f"{size} more answers {what}: {shown} (Holm p {p})."
 
 
 Counts = npt.NDArray[np.int64]

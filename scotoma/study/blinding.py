@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import optimize
 
 from scotoma.audit.study import Blinding, Told
+from scotoma.document import show
 from scotoma.study.answer_table import CANT_TELL, NO, YES, AnswerTable
 from scotoma.study.effects import FEWEST_ANNOTATORS, drawn_times, mean_variances, middle
 from scotoma.study.plan import StudyPlan
@@ -190,12 +191,12 @@ def blinding_of(plan: StudyPlan, table: AnswerTable) -> Blinding:
         if found.value is not None and abs(found.value) > FLAGGED:
             flagged.append(
                 f"Guesses about arm {arm} were {'right' if found.value > 0 else 'wrong'} more "
-                f"often than chance (Bang's index {found.value:+.2f})."
+                f"often than chance (Bang's index {show(found.value, 'effect')})."
             )
     if plan.labels == "paper":
         flagged.append("Not blind: labels 2 and 3 differ exactly in arm A.")
     flagged += [
-        f"A machine tells arms {name} apart without pixels (AUC {leak.value:.2f})."
+        f"A machine tells arms {name} apart without pixels (AUC {show(leak.value, 'ratio')})."
         for name, leak in plan.leak.items()
         if leak.low > 0.5
     ]

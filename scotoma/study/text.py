@@ -7,7 +7,7 @@ from statistics import fmean
 
 from scipy import optimize
 
-from scotoma.document import Cell, Column, Table
+from scotoma.document import Cell, Column, Interval, Table, in_words, show
 from scotoma.document.text import text_table
 from scotoma.power.forecast import chance_beyond, seen_variances
 from scotoma.study.arms import WARNED_IMBALANCE
@@ -20,9 +20,10 @@ def _leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
     """Say how well a machine tells the arms apart."""
     lines = []
     for contrast, leak in leaks.items():
-        said = f"machine leak {contrast}: AUC {leak.value:.2f} [{leak.low:.2f}, {leak.high:.2f}]"
+        shown = in_words(Interval(leak.value, leak.low, leak.high), "ratio")
+        said = f"machine leak {contrast}: AUC {shown}"
         if leak.value > REFUSED:
-            said += f", not blind (above {REFUSED:.2f})"
+            said += f", not blind (above {REFUSED})"
         elif leak.low > 0.5:
             said += ", warning: above 0.5"
         elif leak.high < 0.5:
@@ -60,7 +61,7 @@ def plan_lines(plan: StudyPlan, asked: int, folder: str) -> list[str]:
         arm_a_words(plan),
         f"{plan.kept} of {plan.draws} plans drawn were blind and balanced; this is the first",
         *_leak_lines(plan.leak, plan.labels),
-        f"agreement of models, A minus C: {plan.imbalance:+.2f} standard deviations"
+        f"agreement of models, A minus C: {show(plan.imbalance, 'effect')} standard deviations"
         + (
             ", warning: C is less contested than A"
             if abs(plan.imbalance) > WARNED_IMBALANCE
@@ -68,9 +69,8 @@ def plan_lines(plan: StudyPlan, asked: int, folder: str) -> list[str]:
         ),
     ]
     if plan.still_cie is not None:
-        lines.append(
-            f"{plan.still_cie:.0%} of arm A are CIEs of the other half of the members, too"
-        )
+        share = show(plan.still_cie, "rate", brief=True)
+        lines.append(f"{share} of arm A are CIEs of the other half of the members, too")
     lines += _detectable(plan, exhausted=plan.per_arm < asked)
     lines += [
         f"plan {plan.sha256[:16]}",
@@ -93,8 +93,8 @@ def _detectable(plan: StudyPlan, *, exhausted: bool) -> list[str]:
         ways["twice the images"] = smallest_difference(2 * plan.per_arm, plan.annotators) or 1.0
     better = min(ways, key=lambda name: ways[name])
     return [
-        f"smallest difference shown with 80% power: {100 * now:.0f} points over a share of 17%; "
-        f"{100 * ways[better]:.0f} with {better}"
+        f"smallest difference shown with 80% power: {show(now, 'extent')} over a share of 17%; "
+        f"{show(ways[better], 'extent')} with {better}"
     ]
 
 

@@ -317,12 +317,13 @@ def test_a_run_with_few_cies_gets_a_plan_that_is_blind_and_balanced(
     n = plan.per_arm
     lines = out.splitlines()
     said = lines[lines.index("") + 1 :]
+    imbalance = f"{plan.imbalance:+.2f}".replace("-", "−")
     assert [one for one in said if not one.startswith(("machine leak A-", "smallest diff"))] == [
         f"{3 * n} images in 3 arms of {n}, 6 questions, 5 annotators planned",
         f"Arm A is {n} of the 58 changed images: those with an equally contested unchanged one.",
         f"{plan.kept} of 25 plans drawn were blind and balanced; this is the first",
         "labels: pooled",
-        f"agreement of models, A minus C: {plan.imbalance:+.2f} standard deviations",
+        f"agreement of models, A minus C: {imbalance} standard deviations",
         f"plan {plan.sha256[:16]}",
         f"next: send the files in {tmp_path}/study/send, then: scotoma study result "
         f"{tmp_path}/study FILES",
@@ -333,8 +334,8 @@ def test_a_run_with_few_cies_gets_a_plan_that_is_blind_and_balanced(
     least = 100 * (smallest_difference(n, 5) or 0)
     more = 100 * (smallest_difference(n, 7) or 0)  # more images there are none
     assert (
-        f"smallest difference shown with 80% power: {least:.0f} points over a share of 17%; "
-        f"{more:.0f} with 2 more annotators"
+        f"smallest difference shown with 80% power: {least:.1f} points over a share of 17%; "
+        f"{more:.1f} points with 2 more annotators"
     ) in said
     population = population_of(seen_run, VARIANT, define_on="all", group="")
     classes, agreement = population.examples.labels, population.agreement
