@@ -406,4 +406,4 @@ def test_evidence_of_external_models_knows_no_training_seeds(home: Path, tmp_pat
     code, _, err = scotoma("evidence", home / "shipped", "--model", model, "--out", tmp_path)
     assert code == 0, err
     assert "training-seed:" not in (tmp_path / "bom.cdx.json").read_text()
-    assert "| training seeds | not known |" in (tmp_path / "dossier.md").read_text()
+    assert "- **training seeds**: not known" in (tmp_path / "dossier.md").read_text()
