@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.audit import plain
-from scotoma.audit import worst_change as worst
 from scotoma.audit.base import At
 from scotoma.config import parse_config
 from scotoma.config.gate import default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.document.text import document_text
+from scotoma.impact import worst_change as worst
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.report import summary as summaries

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from scotoma.audit import Audit
 from scotoma.audit.base import cells_at
 from scotoma.audit.gate import TestResult
-from scotoma.audit.worst_change import gap_groups, turned_gaps
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.four_fifths import STANDINGS, shown_ratio, standing
 from scotoma.document import Cell, Column, Document, Facts, Section, Table
 from scotoma.document.parts import Part
 from scotoma.evidence.release import Release, measurements
+from scotoma.impact.worst_change import gap_groups, turned_gaps
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import code_span, printable
 from scotoma.verdict.words import decided_words

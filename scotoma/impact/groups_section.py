@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from scotoma.audit import Audit
 from scotoma.audit.base import At, Row, cells_at
 from scotoma.audit.findings import Findings
-from scotoma.audit.worst_change import (
+from scotoma.document import Cell, Chart, Column, Noted, Section, Table, show
+from scotoma.document.parts import Part
+from scotoma.impact.worst_change import (
     affected_words,
     gap_words,
     highest_error,
@@ -15,8 +17,6 @@ from scotoma.audit.worst_change import (
     shown_gaps,
     worst_change,
 )
-from scotoma.document import Cell, Chart, Column, Noted, Section, Table, show
-from scotoma.document.parts import Part
 from scotoma.numbers import FEW_RUNS
 
 DRAWN = 24  # groups drawn, those whose change lies highest

@@ -6,8 +6,8 @@ from scotoma.audit import Audit
 from scotoma.audit.base import At, cells_at
 from scotoma.audit.findings import Findings
 from scotoma.audit.groups import ScoreReport
-from scotoma.audit.worst_change import low_end, worst_mean
 from scotoma.document import Cell, Column, Noted, Section, Table, Unit, show
+from scotoma.impact.worst_change import low_end, worst_mean
 from scotoma.numbers import FEW_RUNS
 
 MOST_ROWS = 24  # of a table on the page; the CSV file has all

@@ -14,8 +14,8 @@ import polars as pl
 from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
 from scotoma.audit.findings import Findings
 from scotoma.audit.rows import NUMBERS, audit_rows
-from scotoma.audit.worst_change import mean_score
 from scotoma.errors import ConfigError, DataError
+from scotoma.impact.worst_change import mean_score
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from scotoma import published
 from scotoma.audit import Audit
 from scotoma.audit.base import At
 from scotoma.audit.groups import RATE_NAMES
-from scotoma.audit.worst_change import affected_words, gap_groups, turned_gaps, worst_change
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Section
+from scotoma.impact.worst_change import affected_words, gap_groups, turned_gaps, worst_change
 from scotoma.papers.table import Cell, paper_table
 from scotoma.papers.words import in_percent, quantity_text, under
 from scotoma.predictions.finished import FinishedAudit

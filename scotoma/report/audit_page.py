@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.findings import Beside, Findings, in_focus
-from scotoma.audit.worst_change import MEANING
 from scotoma.bias.section import clarify_section, unanswered_section
 from scotoma.costs.section import frontier_section
 from scotoma.detection.section import precision_section
@@ -19,6 +18,7 @@ from scotoma.impact.classes_section import classes_section
 from scotoma.impact.groups_section import groups_section
 from scotoma.impact.labels_section import labels_section
 from scotoma.impact.scores_section import examples_section, means_section, quantiles_section
+from scotoma.impact.worst_change import MEANING
 from scotoma.numbers import few_runs
 from scotoma.report.model_card import model_card
 from scotoma.review.section import reviewed_section

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.findings import in_focus
-from scotoma.audit.worst_change import (
+from scotoma.document import Cell, Column, Table, Unit
+from scotoma.document.text import markdown_table
+from scotoma.impact.worst_change import (
     MEANING,
     affected_words,
     gap_groups,
@@ -15,8 +17,6 @@ from scotoma.audit.worst_change import (
     most_changed,
     worst_change,
 )
-from scotoma.document import Cell, Column, Table, Unit
-from scotoma.document.text import markdown_table
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import code_span
 from scotoma.verdict.words import verdict_sentence

@@ -9,7 +9,9 @@ from scotoma.audit import Audit, GateResult
 from scotoma.audit.base import Row
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.robustness import depends_on_scale
-from scotoma.audit.worst_change import (
+from scotoma.document import Cell, Column, Document, Section, Table, in_words, show
+from scotoma.document.text import text_table
+from scotoma.impact.worst_change import (
     MEANING,
     gap_words,
     mean_score,
@@ -18,8 +20,6 @@ from scotoma.audit.worst_change import (
     worst_change,
     worst_mean,
 )
-from scotoma.document import Cell, Column, Document, Section, Table, in_words, show
-from scotoma.document.text import text_table
 from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.words import admission_lines, too_small

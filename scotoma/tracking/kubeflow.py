@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from scotoma.audit import Audit, GateResult, Quantity
-from scotoma.audit.worst_change import worst_change, worst_mean
 from scotoma.extras import needs
+from scotoma.impact.worst_change import worst_change, worst_mean
 from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import passing_over
 from scotoma.tracking.records import (

@@ -16,7 +16,8 @@ from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.base import Part, Row
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
-from scotoma.audit.worst_change import (
+from scotoma.document import Unit, in_words
+from scotoma.impact.worst_change import (
     gap_groups,
     highest_error,
     largest_gap,
@@ -25,7 +26,6 @@ from scotoma.audit.worst_change import (
     worst_change,
     worst_mean,
 )
-from scotoma.document import Unit, in_words
 from scotoma.printable import printable
 
 NOTE = "mlflow.note.content"

@@ -15,7 +15,6 @@ from scotoma.audit.base import Row
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.reading import LoggedAudit
-from scotoma.audit.worst_change import worst_change
 from scotoma.config import default_config, load_config
 from scotoma.document import (
     Cell,
@@ -31,6 +30,7 @@ from scotoma.document import (
 )
 from scotoma.document.charts import drawings, self_contained
 from scotoma.errors import ConfigError
+from scotoma.impact.worst_change import worst_change
 from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.tracking.audits import history

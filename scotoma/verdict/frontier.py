@@ -11,7 +11,7 @@ from scotoma.audit.base import cells_at
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.findings import FrontierRow, WorstRate
 from scotoma.audit.gate import JudgedVariant
-from scotoma.audit.worst_change import worst_change
+from scotoma.impact.worst_change import worst_change
 from scotoma.printable import printable
 
 WORDS = {"PASS": "passes", "UNSURE": "is unsure", "FAIL": "fails"}

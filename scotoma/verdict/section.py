@@ -7,9 +7,9 @@ from collections.abc import Collection
 from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
 from scotoma.audit.gate import GateResult, JudgedVariant
-from scotoma.audit.worst_change import affected_words, most_changed, worst_change
 from scotoma.document import Cell, Column, Noted, Section, Table, complement, show
 from scotoma.impact.scores_section import scored_cells, scored_columns
+from scotoma.impact.worst_change import affected_words, most_changed, worst_change
 from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.words import next_steps, to_do, verdict_sentence
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from scotoma.audit import GateResult
-from scotoma.audit import worst_change as worst
 from scotoma.audit.base import At
+from scotoma.impact import worst_change as worst
 from scotoma.run import Run
 from scotoma.tracking import records, registry, store
 from scotoma.tracking.records import RunRecord

@@ -113,9 +113,10 @@ def test_the_worst_verdict_is_in_focus(audit: Audit, gate: GateFile) -> None:
 def test_a_variant_has_one_sentence_to_act_on(gate: GateFile) -> None:
     assert [to_do(variant) for variant in gate.variants] == [
         "May ship: harm beyond the margin is ruled out in its only test.",
-        "Do not ship: CIE excess +2.24 [+1.35, +3.12] points, margin +1.00 points; 1 more test fails.",
-        "Hold: error all +2.24 [+1.35, +3.12] points, margin +1.00 points; 1 more test is open. Probably "
-        "harmless, but not proven. It would pass today if you accepted 2.05 points.",
+        "Do not ship: CIE excess +2.24 [+1.35, +3.12] points, margin +1.00 points; 1 more test "
+        "fails.",
+        "Hold: error all +2.24 [+1.35, +3.12] points, margin +1.00 points; 1 more test is open. "
+        "Probably harmless, but not proven. It would pass today if you accepted 2.05 points.",
     ]
     assert verdict_sentence(gate) == (
         "int8 may ship by these rules, which could not judge recall of class 0 (83 examples): too "

@@ -10,12 +10,13 @@ from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.document import show
+from scotoma.numbers import holm
+from scotoma.numbers.enough import FEW
 
 MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "
     "rest; all examples where none does."
 )
-FEWEST_EVENTS = 10.0  # of a group that is called the worst, as `numbers.enough` has it
 
 
 def worst_change(audit: Audit, variant: str, metric: str | None = None) -> At | None:
@@ -52,7 +53,8 @@ def _worst(audit: Audit, ats: Sequence[At], what: str) -> At | None:
     whole = {at[what].metric: at for at in known if at[what].group in everyone}
     groups = [at for at in known if at[what].group not in everyone and at[what].metric in whole]
     p = [_p_beyond_rest(audit, at, whole[at[what].metric], what) for at in groups]
-    kept = [at for at, shown in zip(groups, _holm(p, 1 - audit.level), strict=True) if shown]
+    tail = (1 - audit.level) / 2
+    kept = [at for at, own in zip(groups, holm(p), strict=True) if own <= tail]
     return max(kept or whole.values(), key=lambda at: low_end(at, what), default=None)
 
 
@@ -84,16 +86,6 @@ def _p_beyond_rest(audit: Audit, own: At, whole: At, what: str = "absolute") -> 
         return 1.0
     z = (value - of_all) / math.sqrt(variance)
     return 1.0 if math.isnan(z) else 0.5 * math.erfc(z / math.sqrt(2))
-
-
-def _holm(p: Sequence[float], alpha: float) -> list[bool]:
-    """Which one-sided p-values are shown at alpha/2 after Holm's correction."""
-    shown = [False] * len(p)
-    for rank, place in enumerate(sorted(range(len(p)), key=p.__getitem__)):
-        if p[place] * (len(p) - rank) > alpha / 2:
-            break
-        shown[place] = True
-    return shown
 
 
 def highest_error(audit: Audit, variant: str) -> At | None:
@@ -227,7 +219,7 @@ def most_changed(audit: Audit, variant: str) -> FlipShares:
 
 
 def _has_events(at: At) -> bool:
-    return (at["compressed"].number.effective_events or 0.0) >= FEWEST_EVENTS
+    return (at["compressed"].number.effective_events or 0.0) >= FEW
 
 
 def worst_mean(audit: Audit, variant: str) -> At | None:

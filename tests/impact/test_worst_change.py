@@ -12,8 +12,11 @@ import pytest
 from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
 from scotoma.audit.reading import LoggedAudit
-from scotoma.audit.worst_change import (
-    FEWEST_EVENTS,
+from scotoma.bias import amplification, gap
+from scotoma.document.jsonable import jsonable
+from scotoma.document.text import document_text
+from scotoma.impact.groups_section import whom
+from scotoma.impact.worst_change import (
     _p_beyond_rest,
     gap_words,
     highest_error,
@@ -21,11 +24,6 @@ from scotoma.audit.worst_change import (
     shown_gaps,
     worst_change,
 )
-from scotoma.bias import amplification, gap
-from scotoma.document.jsonable import jsonable
-from scotoma.document.text import document_text
-from scotoma.impact.groups_section import whom
-from scotoma.numbers.enough import FEW
 from scotoma.report.summary import summary
 from scotoma.tracking.trend import audited
 from scotoma.verdict.frontier import frontier_rows
@@ -161,10 +159,6 @@ def test_a_rise_that_fewer_than_ten_examples_carry_is_never_the_worst(
     highest = highest_error(audit, "v")
     assert highest is not None
     assert highest["compressed"].group == named
-
-
-def test_few_events_are_those_that_every_number_is_marked_by() -> None:
-    assert FEWEST_EVENTS == FEW
 
 
 def test_the_highest_error_need_not_be_the_one_that_rises() -> None:
