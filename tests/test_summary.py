@@ -24,7 +24,7 @@ from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.report import summary as summaries
 from scotoma.run import Run, write_json
-from tests.audits import addresses, judge, whole
+from tests.audits import addresses, judge, rows_at, whole
 from tests.networks import write_network_predictions
 
 CONFIG = """\
@@ -166,7 +166,7 @@ def test_every_variant_has_its_line_in_the_order_of_the_audit(audit: dict[str, A
 
 def test_what_the_numbers_rest_on_stands_above_them(audit: dict[str, Any]) -> None:
     head, rest = summary(audit).split("dense", 1)
-    for part in ("digits-s", "300 test examples", "150 clusters", "10 members", "95%"):
+    for part in ("digits-s", "300 test examples", "150 clusters", ", 10 members a", "95%"):
         assert part in head
     assert "300 test examples" not in rest
 
@@ -281,6 +281,33 @@ def test_relative_changes_are_left_out_where_they_would_break_a_line(
     assert line_of(audit, "prune-0.95").endswith("]  minority")
     assert "%)" not in summary(audit)
     assert "After the group: the relative change" not in " ".join(summary(audit).split())
+
+
+def test_what_corruption_costs_is_said_with_the_group_that_surely_loses_most(
+    audit: dict[str, Any],
+) -> None:
+    def loss(group: str, family: str, value: float, p: float | None) -> list[dict[str, Any]]:
+        number = {"value": value, "low": value - 0.01, "high": value + 0.02, "n": 300}
+        numbers: dict[str, Any] = {"losses.absolute": number}
+        if p is not None:
+            numbers |= {"losses.contrast": number, "losses.p_adjusted": p}
+        address = {"variant": "prune-0.95", "group": group, "metric": "error"}
+        return rows_at(address | {"facts": {"family": family}}, numbers)
+
+    audit["rows"]["robustness"] = [
+        row
+        for one in (
+            loss("all", "all", -0.003, None), loss("style=plain", "noise", 0.02, 0.01),
+            loss("style=styled", "blur", 0.028, 0.04), loss("style=plain", "fog", 0.5, 0.06),
+        )
+        for row in one
+    ]  # fmt: skip
+    text = " ".join(summary(audit).split())
+    assert (
+        "prune-0.95: corrupted pictures cost −0.3 points [−1.3, 1.7] of accuracy more than dense "
+        "loses; under blur, styled loses 2.8 points [1.8, 4.8] more than the other examples"
+    ) in text
+    assert "prune-0.5: corrupted" not in text
 
 
 # --- undefined stays undefined --------------------------------------------------------------------

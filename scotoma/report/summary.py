@@ -242,13 +242,13 @@ def _corrupted(audit: Audit, variant: str) -> Iterator[str]:
     of_all = losses[0]  # of all examples, under all corruptions where these are standard ones
     scale = ", which depends on the scale" if depends_on_scale(of_all) else ""
     sentence = (
-        f"{variant}: corrupted pictures cost {in_words(of_all['absolute'].number, 'points')} "
+        f"{variant}: corrupted pictures cost {in_words(of_all['absolute'].number, 'extent')} "
         f"of accuracy more than dense loses{scale}"
     )
     if shown:
         most = max(shown, key=lambda row: row.number.value or 0.0)
         sentence += (
             f"; under {most.fact('family')}, {audit.group_names[most.group or '']} loses "
-            f"{in_words(most.number, 'points')} more than the other examples"
+            f"{in_words(most.number, 'extent')} more than the other examples"
         )
     yield sentence

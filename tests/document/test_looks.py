@@ -38,6 +38,8 @@ NUMBERS: list[tuple[Any, float, str]] = [
     ("points", 0.0413, "+4.13"),
     ("points", -0.0413, "\N{MINUS SIGN}4.13"),
     ("points", 25.0, "+2,500.00"),
+    ("extent", 0.029, "2.9 points"),
+    ("extent", -0.0034, "\N{MINUS SIGN}0.3 points"),
     ("percent", 0.1234, "+12.3%"),
     ("number", 1.2345, "1.234"),
     ("change", -0.5, "\N{MINUS SIGN}0.500"),
@@ -103,6 +105,19 @@ def test_the_shortest_of_three_ends_decides_no_digits() -> None:
     )  # fmt: skip
     assert cells.finite_ends(Interval(0.5), "text") == (0.5, None, None)
     assert cells.Interval(0.5).n == 0
+
+
+def test_a_brief_number_has_one_decimal_and_without_a_sign_the_longer_half_of_its_interval() -> (
+    None
+):
+    show = anew("cells").show
+    assert str(show(Interval(0.92, 0.905, 0.931), "rate", brief=True)) == "92.0% ±1.5"
+    assert str(show(Interval(0.92, 0.91, 0.935), "rate", brief=True)) == "92.0% ±1.5"
+    assert str(show(Interval(0.04, 0.026, 0.055), "points", brief=True)) == "+4.0 [+2.6, +5.5]"
+    assert str(show(Interval(20.0, 19.5, 20.75), "score", brief=True)) == "20.00 ±0.75"
+    assert str(show(Interval(0.0003, 0.0001, 0.0004), "rate", brief=True)) == "0.03% ±0.02"
+    assert str(show(Interval(0.92, reason="one model"), "rate", brief=True)) == "92.0% (one model)"
+    assert show(0.92, "rate", brief=True).value == "92.0%"
 
 
 def test_names_in_a_chart_break_at_30_columns_and_rows_have_15_pixels_a_line() -> None:
