@@ -25,7 +25,7 @@ from scotoma.readers.extract import (
     list_attributes,
 )
 from scotoma.readers.files import files_below
-from scotoma.readers.promptfoo import PROMPTFOO, providers
+from scotoma.readers.promptfoo import PROMPTFOO, answering_models
 from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, Gathered
 from scotoma.readers.tables import is_one_table
 from scotoma.storage.credentials import masked
@@ -105,7 +105,7 @@ def models_in(place: Path) -> list[str]:
     about: dict[str, Any] = {"path": place, "called": place.name}
     if not place.is_file() or read_apart(format_of, place, LogColumns(), **about) != PROMPTFOO.name:
         return []
-    found: list[str] = read_apart(providers, place, **about)
+    found: list[str] = read_apart(answering_models, place, **about)
     return found
 
 

@@ -54,7 +54,7 @@ def records(path: Path) -> Iterator[Record]:
         )
 
 
-def providers(path: Path) -> list[str]:
+def answering_models(path: Path) -> list[str]:
     """The models of a file, in the order in which they answer first."""
     rows = objects(part(json_file(path), "results").get("results"))
     return list(dict.fromkeys(_model(row) for row in rows))
