@@ -71,12 +71,14 @@ WORDS = {
 FACETS = ("attribute", "disadvantaged", "advantaged", "metric")
 IDENTITY: Mapping[str, tuple[str, ...]] = {
     "accuracy": ("technique", "baseline"),
+    "behaviours": ("name",),
     "bias": ("category", "context"),
     "bias.clarify": ("column", *FACETS[1:]),
     "cells": ("technique", "baseline", "metric"),
     "class_precision": ("name",),
     "classes": ("class",),
     "comparisons": ("technique", "metric"),
+    "candidates": ("model",),
     "decisions": ("metric", "group"),
     "equal_accuracy": ("technique", "baseline"),
     "fairness": ("column", "metric"),
