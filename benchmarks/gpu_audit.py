@@ -162,7 +162,7 @@ def audit(text: str, data: Path, name: str, asked: argparse.Namespace) -> dict[s
             for one in verdicts["variants"]
         },
         "cie": {name: one["cie"]["cie"] for name, one in found["divergence"].items()},
-        "top1": {name: one["top1"]["value"] for name, one in found["accuracy"].items()},
+        "top1": {row["variant"]: row["number"]["value"] for row in found["rows"]["accuracy"]},
     }
 
 

@@ -178,7 +178,7 @@ def tables(audit: Audit, gate: GateFile, paper: Any) -> None:
     print("\nTable 1: top-1 % and CIEs (published)")
     for name, (top1, cies) in paper.table1.rows.items():
         ours = "dense" if name == "0" else f"prune-{name}" if name[0] == "0" else name
-        top = audit.accuracy[ours].top1
+        (top,) = (row.number for row in audit.numbers("accuracy", ours))
         line = f"{ours:<18} {interval(top, 100)} ({top1:.2f})"
         if cies is not None:
             count = audit.divergence[ours].cie.cie.count
@@ -213,7 +213,10 @@ def hard_examples(audit: Audit, paper: Any) -> None:
     as_published = 0
     for name, values in rows:
         ours = f"prune-{name}" if name[0] == "0" else name
-        found = {row.subset: row.compressed for row in audit.divergence[ours].top1}
+        found = {
+            row.fact("subset"): row.number
+            for row in audit.numbers("divergence", ours, what="top1.compressed")
+        }
         cells = [
             f"{subset} {interval(found[subset], 100)} ({value:.2f})"
             for subset, value in zip(subsets, values, strict=True)

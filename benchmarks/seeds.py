@@ -46,7 +46,8 @@ def run(out: Path, seed: int) -> dict[str, Any]:
 
 def row(audit: dict[str, Any], variant: str) -> tuple[str, ...]:
     """Top-1, the minority's relative change and the gap, as text."""
-    dense, pruned = (100 * audit["accuracy"][name]["top1"]["value"] for name in ("dense", variant))
+    top1 = {row["variant"]: 100 * row["number"]["value"] for row in audit["rows"]["accuracy"]}
+    dense, pruned = (top1[name] for name in ("dense", variant))
     (gap,) = (
         r["number"]
         for r in audit["rows"]["gaps"]

@@ -33,15 +33,15 @@ from verdict_draws import Drawn, draw
 from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Compression, Harm, World
 
 from scotoma.audit import Audit, GateFile
-from scotoma.audit.base import Part, Quantity
-from scotoma.audit.divergence import Divergence
-from scotoma.audit.document import VERSION, Accuracy
+from scotoma.audit.base import rows_at
+from scotoma.audit.divergence import Changed, Divergence
+from scotoma.audit.document import VERSION
 from scotoma.audit.gate import TestResult
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import excess, flip_rate
 from scotoma.document.jsonable import jsonable
-from scotoma.numbers import FEWEST_RUNS
+from scotoma.numbers import FEWEST_RUNS, undefined
 from scotoma.predictions import Predictions
 from scotoma.steps.measures.harms import AgainstLabels
 from scotoma.steps.measures.pairs import PopulationPair, as_examples
@@ -159,6 +159,18 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
         drawn.dense, drawn.compressed, n_classes, paired=compression.paired,
     )  # fmt: skip
     flips = flip_rate(drawn.dense, drawn.compressed) if compression.paired else None
+    measures["divergence"] = [
+        *rows_at({}, {"excess": cie.excess}, "cie.", {"excess": cie.excess_variance}),
+        *rows_at({}, {"flips": flips}),
+    ]
+    known = {"n": world.rows, "members": members}
+    accuracy = [
+        {"variant": of, "what": "top1", "number": undefined("", value=float(right.mean()), **known)}
+        for of, right in (
+            ("dense", drawn.dense == drawn.labels[:, None]),
+            (name, drawn.compressed == drawn.labels[:, None]),
+        )
+    ]
     groups = examples.partition()
     content: dict[str, Any] = {
         "version": VERSION,
@@ -185,7 +197,8 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
         "rows": {
             question: [{"variant": name} | row for row in rows]
             for question, rows in measures.items()
-        },
+        }
+        | {"accuracy": accuracy},
     }  # fmt: skip
     parts = {
         part: _reader(part).validate_python(value if part == "version" else jsonable(value))
@@ -193,16 +206,10 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
     }
     divergence = Divergence.model_construct(
         **dict.fromkeys(Divergence.model_fields)
-        | {"cie": _read(Divergence, "cie", cie), "flips": _read(Divergence, "flips", flips)}
+        | {"cie": Changed(**{part: jsonable(getattr(cie, part)) for part in Changed.model_fields})}
     )
-    accuracy = {
-        of: Accuracy.model_construct(
-            top1=Quantity.model_construct(value=float((ids == drawn.labels[:, None]).mean()))
-        )
-        for of, ids in (("dense", drawn.dense), (name, drawn.compressed))
-    }
     return Audit.model_construct(
-        **parts, divergence={name: divergence}, accuracy=accuracy, scotoma="", project="",
+        **parts, divergence={name: divergence}, scotoma="", project="",
         config_sha256="", seed=seed, slices={}, collapsed=(),
     )  # fmt: skip
 
@@ -240,11 +247,6 @@ def _ids(rows: int) -> tuple[str, ...]:
 @functools.cache
 def _reader(part: str) -> TypeAdapter[Any]:
     return TypeAdapter(Audit.model_fields[part].annotation)
-
-
-def _read(model: type[Part], part: str, value: Any) -> Any:
-    """One part of audit.json from what was measured."""
-    return TypeAdapter(model.model_fields[part].annotation).validate_python(jsonable(value))
 
 
 def _is_planted(cell: Cell, test: TestResult) -> bool:

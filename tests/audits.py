@@ -16,7 +16,9 @@ from scotoma.config.gate import GateRules, default_rules
 from scotoma.verdict import gate as gates
 
 __all__ = [
+    "accuracy",
     "addresses",
+    "changes",
     "class_rows",
     "filled",
     "gate_file",
@@ -28,16 +30,19 @@ __all__ = [
     "whole",
 ]
 
-BY_VARIANT = ("divergence", "gallery")
 # Records of tests, by variant: the question whose rows they are, an address a record.
 RECORDS = {"subgroups": "rates", "unanswered": "unanswered"}
+# Of records on how examples change, by variant: parts that are rows, and what tells them apart.
+CHANGED = {"top1": "subset", "over_index": "attribute", "ledger": "group"}
+CIE = ("cie_share", "floor", "disagreement", "excess")
 RATE = ("dense", "compressed", "relative", "absolute")
 
 
 def whole(content: dict[str, Any]) -> Audit:
     """An audit with whatever its content leaves out: zeros, empty texts, nothing measured.
 
-    Rates may be records by variant, `subgroups` and `unanswered`, as `rates` gives them.
+    Rates may be records by variant, `subgroups` and `unanswered`, as `rates` gives them; so may
+    `accuracy`, as `accuracy` gives it, and `divergence`, as `changes` gives it.
     """
     variants = content.get("variants") or [{"name": "dense"}]
     names = [variant["name"] for variant in variants]
@@ -48,7 +53,6 @@ def whole(content: dict[str, Any]) -> Audit:
         "level": 0.95,
         "groups": [{"key": "all", "name": "all"}],
         "variants": variants,
-        "accuracy": {name: {} for name in names},
     }
     merged = defaults | {key: part for key, part in content.items() if key not in RECORDS}
     records = {
@@ -57,19 +61,30 @@ def whole(content: dict[str, Any]) -> Audit:
         if key in content
     }
     merged["rows"] = {**content.get("rows", {}), **records}
-    merged["accuracy"] = {
-        name: {"members": [0.9] * known[name].get("members", 1)} | row
-        for name, row in merged["accuracy"].items()
-    }
+    if "accuracy" in merged or "accuracy" not in merged["rows"]:
+        merged["rows"]["accuracy"] = [
+            {
+                "variant": name, "what": "top1", "number": one.get("top1", {}),
+                "models": one.get("members", [0.9] * known[name].get("members", 1)),
+            }
+            for name, one in merged.pop("accuracy", {key: {} for key in names}).items()
+        ]  # fmt: skip
+    if "divergence" in merged or "divergence" not in merged["rows"]:
+        of_changes = {key: {} for key in names[1:]} | merged.get("divergence", {})
+        held = merged["rows"].get("divergence", [])
+        merged["divergence"] = {}
+        merged["rows"]["divergence"] = [*held]
+        for name, one in of_changes.items():
+            merged["divergence"][name] = header(one)
+            if not any(row["variant"] == name for row in held):
+                merged["rows"]["divergence"] += change_rows(name, one)
     known_keys = {group["key"] for group in merged["groups"]}
     rows = [row for rows in merged["rows"].values() for row in rows]
     for key in dict.fromkeys(row.get("group") for row in rows):
         if key is not None and key not in known_keys:
             merged["groups"] = [*merged["groups"], {"key": key, "name": key}]
             known_keys.add(key)
-    for part in BY_VARIANT:
-        empty: Any = {} if part == "divergence" else []
-        merged[part] = dict.fromkeys(names[1:], empty) | dict(content.get(part, {}))
+    merged["gallery"] = {key: [] for key in names[1:]} | dict(content.get("gallery", {}))
     return Audit.model_validate(filled(Audit, merged))
 
 
@@ -114,6 +129,61 @@ def rate_rows(variant: str, records: Iterable[dict[str, Any]]) -> list[dict[str,
         for one in records
         for what in RATE
     ]  # fmt: skip
+
+
+def header(record: dict[str, Any]) -> dict[str, Any]:
+    """What of a record on how examples change is no row."""
+    cie = {key: own for key, own in record.get("cie", {}).items() if key.removesuffix("_variance")
+           not in CIE}  # fmt: skip
+    over = [
+        {key: own for key, own in one.items() if key != "change"}
+        for one in record.get("over_index", ())
+    ]
+    others = {key: own for key, own in record.items() if key not in ("flips", "top1", "ledger")}
+    return others | {"cie": cie, "over_index": over}
+
+
+def change_rows(variant: str, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a record on how examples change: CIEs, flips, subsets, groups."""
+    address, cie = {"variant": variant}, record.get("cie", {})
+    rows = rows_at(address, {f"cie.{what}": cie.get(what, {}) for what in CIE})
+    rows[-1]["spread"] = cie.get("excess_variance", {})
+    if record.get("flips") is not None:
+        rows += rows_at(address, {"flips": record["flips"]})
+    for part, key in CHANGED.items():
+        for one in record.get(part, ()):
+            facts = {"group": one[key]} if key == "group" else {"facts": {key: one[key]}}
+            numbers = {f"{part}.{what}": own for what, own in one.items() if isinstance(own, dict)}
+            rows += rows_at(address | facts, numbers)
+    return rows
+
+
+def accuracy(audit: Any, variant: str) -> dict[str, Any]:
+    """Accuracy of a variant in audit.json: that of the population, and of its members."""
+    (row,) = (row for row in audit["rows"]["accuracy"] if row["variant"] == variant)
+    return {"top1": row["number"], "members": row["models"]}
+
+
+def changes(audit: Any, variant: str) -> dict[str, Any]:
+    """How examples change in audit.json, of one variant: counts and numbers, as one record."""
+    found = audit["divergence"][variant]
+    record: dict[str, Any] = found | {"cie": {**found["cie"]}, "flips": None}
+    record |= {part: [] for part in CHANGED if part != "over_index"}
+    for at in addresses(audit, "divergence", variant=variant):
+        numbers = {what: own["number"] for what, own in at.items() if "." in what}
+        if "flips" in at:
+            record["flips"] = at["flips"]["number"]
+        for what, own in numbers.items():
+            if what.startswith("cie."):
+                record["cie"][what.removeprefix("cie.")] = own
+        for part, key in CHANGED.items():
+            own = {w.removeprefix(f"{part}."): n for w, n in numbers.items() if w.startswith(part)}
+            if own and part == "over_index":
+                (one,) = (one for one in found[part] if one[key] == at[key])
+                record[part] = [n | own if n is one else n for n in record[part]]
+            elif own:
+                record[part].append({key: at[key]} | own)
+    return record
 
 
 def rates(audit: Any, variant: str, question: str = "rates") -> list[dict[str, Any]]:

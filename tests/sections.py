@@ -41,7 +41,8 @@ def unlabelled(content: dict[str, Any]) -> Audit:
     """An audit of examples without labels."""
     audit = whole(content)
     data = audit.examples.model_copy(update={"unlabelled": "Errors are not measured."})
-    return audit.model_copy(update={"examples": data, "accuracy": {}})
+    rows = {question: own for question, own in audit.rows.items() if question != "accuracy"}
+    return audit.model_copy(update={"examples": data, "rows": rows})
 
 
 def scored(content: dict[str, Any], scores: dict[str, Any]) -> Audit:

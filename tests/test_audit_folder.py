@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from scotoma.predictions import Predictions
-from tests.audits import rates
+from tests.audits import changes, rates
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -99,7 +99,7 @@ def test_rows_without_an_attribute_are_a_group_of_their_own(run: Path) -> None:
 
 def test_two_members_give_an_excess_at_one_vote(run: Path) -> None:
     found = json.loads((run / "audit.json").read_text())
-    cie = found["divergence"]["prune-0.9"]["cie"]
+    cie = changes(found, "prune-0.9")["cie"]
     assert cie["votes"] == 1
     rise = cie["disagreement"]["value"] - cie["floor"]["value"]
     assert cie["excess"]["value"] == pytest.approx(rise)

@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from tests.audits import rates
+from tests.audits import accuracy, rates
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def audited(case: Path, home: Path, *source: str) -> dict[str, Any]:
 
 
 def accuracies(audit: dict[str, Any]) -> tuple[float, float]:
-    dense, int8 = (audit["accuracy"][name]["top1"]["value"] for name in ("dense", "int8"))
+    dense, int8 = (accuracy(audit, name)["top1"]["value"] for name in ("dense", "int8"))
     return dense, int8
 
 

@@ -14,7 +14,7 @@ import pytest
 import scotoma
 from scotoma.errors import ConfigError, DataError
 from scotoma.notebook.opened import OpenedAudit
-from tests.audits import rates
+from tests.audits import accuracy, rates
 from tests.commands import scotoma as command
 from tests.external_predictions import write
 
@@ -103,7 +103,7 @@ def test_the_frames_hold_the_numbers_of_the_files(audit: OpenedAudit, home: Path
     assert audit.verdict == gate["verdict"]
     assert audit.variants["variant"].to_list() == ["dense", "int8"]
     assert audit.variants["verdict"].to_list() == [None, gate["variants"][0]["verdict"]]
-    assert audit.variants["top1"][1] == content["accuracy"]["int8"]["top1"]["value"]
+    assert audit.variants["top1"][1] == accuracy(content, "int8")["top1"]["value"]
     rows = rates(content, "int8")
     assert audit.groups.height == len(rows)
     for key in ("value", "low", "high"):

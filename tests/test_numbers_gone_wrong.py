@@ -27,6 +27,7 @@ from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
 from scotoma.steps.train import train
 from scotoma.storage.files import file_digest
+from tests.audits import changes
 from tests.external_predictions import audited
 
 pytestmark = pytest.mark.slow
@@ -118,7 +119,7 @@ def test_what_is_undefined_has_a_reason_up_to_the_page(case: str, tmp_path: Path
     lines = audit.get("collapsed", [])
     assert sum("member" in line and "of dense predicts" in line for line in lines) == constant
     assert ("collapsed" in audit) == bool(lines)
-    cie = audit["divergence"]["int8"]["cie"]
+    cie = changes(audit, "int8")["cie"]
     if case == "all examples are CIEs":
         flagged = (np.array([np.bincount(row, minlength=3).argmax() for row in given["dense"]]) != [
             np.bincount(row, minlength=3).argmax() for row in given["int8"]]).sum()  # fmt: skip

@@ -22,7 +22,7 @@ from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
 from scotoma.steps.prepare import prepare
 from scotoma.steps.report import draw
-from tests.audits import rates
+from tests.audits import changes, rates
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, audited, said, write
 
@@ -57,7 +57,7 @@ def test_one_model_a_side_is_judged_over_examples_alone(pair: Run) -> None:
         "name": "", "kind": "predictions", "sparsity": None, "mode": "", "bits": 0, "paired": False,
         "derived_from": None, "members": 1,
     }  # fmt: skip
-    cie = audit["divergence"]["int8"]["cie"]
+    cie = changes(audit, "int8")["cie"]
     assert cie["excess"]["value"] is None
     assert cie["excess"]["reason"].startswith("excess not estimable (one model per side: the CIEs ")
     row = next(
@@ -84,7 +84,7 @@ def test_the_flip_list_is_the_examples_that_changed(pair: Run) -> None:
     assert scores["cie"].to_list() == flipped
     assert scores["compressed_modal"].to_list() == after
     audit = read_json(pair.path("audit.json"))
-    assert audit["divergence"]["int8"]["cie"]["cie"]["count"] == sum(flipped)
+    assert changes(audit, "int8")["cie"]["cie"]["count"] == sum(flipped)
 
 
 def test_page_of_one_model_a_side_is_drawn_again_as_it_was_judged(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_models_are_paired_by_their_names_where_the_configuration_says_so(tmp_pa
     run = audited(tmp_path, text)
     audit = read_json(run.path("audit.json"))
     assert audit["variants"][1]["paired"]
-    assert audit["divergence"]["int8"]["flips"]["n"] == 300
+    assert changes(audit, "int8")["flips"]["n"] == 300
     (tmp_path / "preds" / "int8" / "seed2.csv").rename(tmp_path / "preds" / "int8" / "other.csv")
     with pytest.raises(ConfigError, match="are paired with those of 'fp32' by their names, but"):
         load_config(tmp_path / "audit.yaml").completed()

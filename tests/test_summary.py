@@ -24,7 +24,7 @@ from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.report import summary as summaries
 from scotoma.run import Run, write_json
-from tests.audits import addresses, judge, rows_at, whole
+from tests.audits import accuracy, addresses, changes, judge, rows_at, whole
 from tests.networks import write_network_predictions
 
 CONFIG = """\
@@ -140,7 +140,7 @@ def test_the_summary_of_a_large_audit_fits_80_columns(audit: dict[str, Any]) -> 
     audit["project"] = "celeba-blond"
     renamed(audit, {"exposure=minority": "male & old", "exposure=majority": "female & young"})
     for variant in audit["divergence"]:
-        cie = audit["divergence"][variant]["cie"]
+        cie = changes(audit, variant)["cie"]
         cie["n"] = 19_962
         cie["cie"]["count"] = 5_057
         cie["floor"] |= {"value": 0.1234, "low": 0.12, "high": 0.13}
@@ -174,14 +174,14 @@ def test_what_the_numbers_rest_on_stands_above_them(audit: dict[str, Any]) -> No
 def test_a_line_shows_accuracy_cies_excess_and_the_worst_change(audit: dict[str, Any]) -> None:
     for variant in list(ERRORS)[1:]:
         line = line_of(audit, variant)
-        top1 = audit["accuracy"][variant]["top1"]
-        cie = audit["divergence"][variant]["cie"]
+        top1 = accuracy(audit, variant)["top1"]
+        cie = changes(audit, variant)["cie"]
         worst = worst_change(audit, variant)
         assert worst is not None
         half = max(top1["value"] - top1["low"], top1["high"] - top1["value"])
         assert f"{100 * top1['value']:.1f}% ±{100 * half:.1f} " in line
         assert f" {cie['cie']['count']} " in line
-        differ = audit["divergence"][variant]["flips"] or cie["disagreement"]
+        differ = changes(audit, variant)["flips"] or cie["disagreement"]
         half = max(differ["value"] - differ["low"], differ["high"] - differ["value"])
         assert f" {100 * differ['value']:.1f}% ±{100 * half:.1f} " in line
         rise = worst["absolute"].number
@@ -192,7 +192,7 @@ def test_a_line_shows_accuracy_cies_excess_and_the_worst_change(audit: dict[str,
 
 
 def test_dense_is_compared_with_nothing_but_other_dense_models(audit: dict[str, Any]) -> None:
-    floor = audit["divergence"]["prune-0.5"]["cie"]["floor"]
+    floor = changes(audit, "prune-0.5")["cie"]["floor"]
     floor |= {"value": 0.0449, "low": 0.04, "high": 0.05}
     assert cells_of(audit, "dense")[4:] == ["4.5%", "±0.5"]
     assert "[" not in line_of(audit, "dense")
@@ -316,9 +316,9 @@ UNDEFINED = {"value": None, "low": None, "high": None, "reason": "not estimable"
 
 
 def test_models_that_differ_stand_beside_the_floor_and_copies_alone(audit: dict[str, Any]) -> None:
-    cie = audit["divergence"]["prune-0.5"]["cie"]
+    cie = changes(audit, "prune-0.5")["cie"]
     cie["disagreement"]["value"], cie["floor"]["value"] = 0.0771, 0.0449
-    audit["divergence"]["int8-static"]["flips"]["value"] = 0.0112
+    changes(audit, "int8-static")["flips"]["value"] = 0.0112
     assert cells_of(audit, "prune-0.5")[5] == "7.7%"
     assert cells_of(audit, "dense")[4] == "4.5%"
     assert cells_of(audit, "int8-static")[5] == "1.1%"
@@ -330,7 +330,7 @@ def test_models_that_differ_stand_beside_the_floor_and_copies_alone(audit: dict[
 def test_a_difference_that_is_not_known_is_called_so_with_its_reason(
     audit: dict[str, Any],
 ) -> None:
-    audit["divergence"]["prune-0.5"]["cie"]["disagreement"] |= UNDEFINED
+    changes(audit, "prune-0.5")["cie"]["disagreement"] |= UNDEFINED
     text = " ".join(summary(audit).split())
     assert "undefined" in line_of(audit, "prune-0.5")
     assert "not estimable" in text
@@ -340,8 +340,8 @@ def test_a_difference_that_is_not_known_is_called_so_with_its_reason(
 
 def test_a_value_without_an_interval_stands_alone(audit: dict[str, Any]) -> None:
     for part in (
-        audit["divergence"]["prune-0.5"]["cie"]["disagreement"],
-        audit["accuracy"]["prune-0.5"]["top1"],
+        changes(audit, "prune-0.5")["cie"]["disagreement"],
+        accuracy(audit, "prune-0.5")["top1"],
     ):
         part |= {"low": None, "high": None}
     line = line_of(audit, "prune-0.5")

@@ -30,6 +30,7 @@ from scotoma.steps.gather import gather
 from scotoma.steps.import_models import import_models
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
+from tests.audits import accuracy
 
 pytestmark = pytest.mark.slow
 
@@ -123,8 +124,8 @@ def test_models_made_elsewhere_are_audited(run: Run, home: Path) -> None:
     assert paired == {"dense": False, "int8": True, "distilled": False}
     made_of = {variant["name"]: variant["derived_from"] for variant in audit["variants"]}
     assert made_of == {"dense": None, "int8": "dense", "distilled": None}
-    assert set(audit["accuracy"]) == {"dense", "int8", "distilled"}
-    assert audit["accuracy"]["dense"]["top1"]["n"] == 80
+    assert {row["variant"] for row in audit["rows"]["accuracy"]} == {"dense", "int8", "distilled"}
+    assert accuracy(audit, "dense")["top1"]["n"] == 80
     measured = read_json(run.path("measurements.json"))
     assert set(measured["costs"]) == {"dense", "int8", "distilled"}
     page = run.path("report.html").read_bytes()

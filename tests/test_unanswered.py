@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.audits import addresses, rates
+from tests.audits import accuracy, addresses, changes, rates
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -88,9 +88,9 @@ def test_no_answer_is_wrong(tmp_path: Path, kind: str) -> None:
         row["compressed"]["n"] and row["compressed"]["high"]
         for row in rates(audit, "int8", "unanswered")
     )
-    assert audit["accuracy"]["int8"]["top1"]["value"] == pytest.approx(1 - wrong.mean())
+    assert accuracy(audit, "int8")["top1"]["value"] == pytest.approx(1 - wrong.mean())
     changed = rows["fp32"].to_numpy() != np.where(silent, "", rows["int8"].to_numpy())
-    everyone = audit["divergence"]["int8"]["ledger"][0]
+    everyone = changes(audit, "int8")["ledger"][0]
     assert everyone["changed"]["value"] == pytest.approx(changed.mean())
     # It is no class: nobody asks for its recall.
     assert audit["examples"]["classes"] == ["a", "b", "c"]
@@ -133,7 +133,7 @@ def test_without_labels_no_answer_is_a_change(tmp_path: Path) -> None:
     del rows["label"]
     code, out, audit, variant = audited(tmp_path, rows, "{column: null}")
     silent, women = rows["int8"].is_null().to_numpy(), rows["sex"] == "f"
-    (row,) = [r for r in audit["divergence"]["int8"]["ledger"] if r["group"] == "sex=f"]
+    (row,) = [r for r in changes(audit, "int8")["ledger"] if r["group"] == "sex=f"]
     assert row["changed"]["value"] == pytest.approx(silent[women].mean())
     assert rates(audit, "int8") == []
     assert rate(audit, "sex=f", "unanswered") == pytest.approx(silent[women].mean())

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from scotoma.audit.base import Count, Flag, Fraction, Part, Quantity, Real, Spread
+from scotoma.audit.base import Count, Flag, Fraction, Part, Real
 
 
 class CieCounts(Part):
@@ -18,41 +18,19 @@ class CieCounts(Part):
     ties: Count = Field(description="Examples on which a majority ties.")
 
 
-class Excess(Part):
-    """CIEs, and what compression adds to seed noise.
-
-    A CIE (compression identified exemplar, also PIE) is an example on which the most frequent label
-    of the compressed members differs from that of the dense members. The count falls as members are
-    added, even where nothing was compressed: a majority of few is a noisy one. So floor and excess
-    compare one model with one, over all pairs: audits of 5 and of 60 members estimate the same
-    numbers. The excess is the number to compare between variants and audits: if its interval holds
-    0, the audit cannot tell compression from another seed. Variants whose members derive from the
-    dense ones have flips without seed noise: beside them stands `flips`, not the floor.
-    """
+class Changed(Part):
+    """How many examples are CIEs, and what is compared in floor and excess."""
 
     n: Count = Field(description="Test examples.")
     cie: CieCounts = Field(
         description="The count at all members, with its range over ties. It depends on their "
         "number: not to be compared between audits."
     )
-    cie_share: Quantity = Field(
-        description="The count as a share of the examples; its interval is for these populations "
-        "on another test set."
-    )
     votes: Count = Field(
         description="Members a side whose most frequent label is compared in the floor, the "
         "disagreement and the excess: 1, one model against one. Excesses of audits are compared "
         "only at equal votes."
     )
-    floor: Quantity = Field(
-        description="Seed noise: the share of examples that two dense members label differently."
-    )
-    disagreement: Quantity = Field(
-        description="The share that a dense and a compressed member label differently; where "
-        "members are paired, a compressed member that derives from another dense one."
-    )
-    excess: Quantity = Field(description="disagreement - floor, a fraction of the examples.")
-    excess_variance: Spread = Field(description="Variance of the excess.")
     paired: Flag = Field(description="Whether each compressed member derives from a dense one.")
 
 
@@ -105,15 +83,6 @@ class Percentile(Part):
     reason: str = Field(description="Why there is no distance; else empty.")
 
 
-class SubsetAccuracy(Part):
-    """Top-1 accuracy on a subset, such as the CIEs: intervals take the subset as fixed."""
-
-    subset: str = Field(description="`all`, `CIEs`, `non-CIEs`, or `taxicab` and a percentile.")
-    n: Count = Field(description="Examples in the subset.")
-    dense: Quantity = Field(description="Accuracy of the dense members.")
-    compressed: Quantity = Field(description="Accuracy of the compressed members.")
-
-
 class Representation(Part):
     """A group, or one value of a binary column, among the CIEs beside its share of the data."""
 
@@ -130,58 +99,48 @@ class Representation(Part):
     share_in_flagged: Fraction | None = Field(
         description="Share of the CIEs; null where there are none."
     )
-    change: Quantity = Field(description="share_in_flagged / share_in_data - 1.")
-
-
-class FlipShares(Part):
-    """What nets out in accuracy: the shares of predictions that change, by kind of change.
-
-    A prediction that does not change cannot become wrong: the error of the group rises by no more
-    than `changed`, whatever the labels are.
-    """
-
-    group: str = Field(description="Key of the group; `all` for all examples.")
-    n: Count = Field(description="Examples of the group.")
-    changed: Quantity = Field(
-        description="Dense and compressed differ; where members are not paired, seeds alone change "
-        "labels too."
-    )
-    right_to_wrong: Quantity | None = Field(
-        description="Right dense, wrong compressed; null without labels."
-    )
-    wrong_to_right: Quantity | None = Field(
-        description="Wrong dense, right compressed; null without labels."
-    )
-    wrong_to_other: Quantity | None = Field(
-        description="Wrong both, but otherwise; null without labels."
-    )
 
 
 class Divergence(Part):
-    """Which examples one variant changes."""
+    """How many examples one variant changes.
 
-    cie: Excess = Field(description="CIEs, floor and excess.")
-    flips: Quantity | None = Field(
-        description="Flip rate: the share of predictions that change from a dense member to the "
-        "compressed member that derives from it. Its floor is 0. Null where members are not paired."
-    )
+    A CIE (compression identified exemplar, also PIE) is an example on which the most frequent label
+    of the compressed members differs from that of the dense members. The count falls as members are
+    added, even where nothing was compressed: a majority of few is a noisy one. So floor and excess
+    compare one model with one, over all pairs: audits of 5 and of 60 members estimate the same
+    numbers. The excess is the number to compare between variants and audits: if its interval holds
+    0, the audit cannot tell compression from another seed. Variants whose members derive from the
+    dense ones have flips without seed noise: beside them stands `flips`, not the floor.
+
+    The shares are rows of question `divergence`:
+
+    | rows | what they are |
+    |---|---|
+    | `cie.cie_share` | the count of CIEs as a share of the examples; its interval is for these populations on another test set |
+    | `cie.floor` | seed noise: the share of examples that two dense members label differently |
+    | `cie.disagreement` | the share that a dense and a compressed member label differently; where members are paired, a compressed member that derives from another dense one |
+    | `cie.excess` | disagreement - floor, a fraction of the examples |
+    | `flips` | flip rate: the share of predictions that change from a dense member to the compressed member that derives from it. Its floor is 0. Absent where members are not paired |
+    | `top1.dense`, `top1.compressed` | accuracy on a `subset`: `all`, `CIEs`, `non-CIEs`, or `taxicab` and a percentile. Intervals take the subset as fixed. Absent without labels |
+    | `over_index.change` | share of an `attribute` among the CIEs over its share in the data, less 1 |
+    | `ledger.changed` | of a group, the share of predictions that change; where members are not paired, seeds alone change labels too. A prediction that does not change cannot become wrong: the error of the group rises by no more |
+    | `ledger.right_to_wrong`, `.wrong_to_right`, `.wrong_to_other` | its parts: right dense and wrong compressed, wrong dense and right compressed, wrong both but otherwise. Absent without labels |
+    """  # noqa: E501
+
+    cie: Changed = Field(description="CIEs, and what floor and excess compare.")
     taxicab: Distances = Field(description="Examples by taxicab distance.")
     thresholds: tuple[Percentile, ...] = Field(description="Percentiles of the distance.")
-    top1: tuple[SubsetAccuracy, ...] = Field(
-        description="Accuracy on examples that change; empty without labels."
-    )
     over_index: tuple[Representation, ...] = Field(
         description="Groups and binary columns among the CIEs."
     )
-    ledger: tuple[FlipShares, ...] = Field(description="Every way a prediction changes, by group.")
 
     @property
-    def differing(self) -> Quantity:
-        """Share of examples on which a model and its compressed version differ.
-
-        The flips where members are paired; else the disagreement, which contains seed noise.
-        """
-        return self.cie.disagreement if self.flips is None else self.flips
+    def subsets(self) -> dict[str, int]:
+        """How many examples each subset of `top1` has."""
+        n, count = self.cie.n, self.cie.cie.count
+        return {"all": n, "CIEs": count, "non-CIEs": n - count} | {
+            f"taxicab {at.percentile:g}": 0 if at.reason else at.wanted for at in self.thresholds
+        }
 
 
 class Condition(Part):

@@ -130,19 +130,6 @@ class AuditedVariant(Part):
     members: Count = Field(description="Models in the population.")
 
 
-class Accuracy(Part):
-    """Top-1 accuracy of a population: the share of test examples that its members get right.
-
-    Do not read a difference off two overlapping intervals: populations share their examples, so
-    differences are more certain than the two values. They have intervals of their own.
-    """
-
-    top1: Quantity = Field(description="Mean over the members.")
-    members: tuple[Fraction, ...] = Field(
-        min_length=1, description="Accuracy of every member, in the order of their seeds."
-    )
-
-
 class FewModelsRow(Part):
     """How often comparisons of a few models a side contradict all models."""
 
@@ -264,13 +251,16 @@ class Audit(Part):
     variants: tuple[AuditedVariant, ...] = Field(
         min_length=1, description="The variants; the first is dense."
     )
-    accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant; empty without labels.")
     divergence: dict[str, Divergence] = Field(
-        description="Which examples change, by compressed variant."
+        description="How many examples change, by compressed variant."
     )
     rows: dict[str, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Numbers by the question that they answer. "
+        "`accuracy`: `top1`, the share of test examples that the members of a variant get right; "
+        "absent without labels. Do not read a difference off two overlapping intervals: the "
+        "populations share their examples, so differences are more certain than the values. "
+        "`divergence`: which examples change, see [divergence](#divergence). "
         "`rates`: the error of each group, and its false positive and false negative rates (`fpr`, "
         "`fnr`), of the positive class or of each class against the rest: `dense`, `compressed`, "
         "their difference (`absolute`, a fraction), and compressed / dense - 1 (`relative`); "
@@ -335,7 +325,7 @@ class Audit(Part):
     scores: ScoreReport | None = Field(
         None,
         description="What is scored, where each example has a score of each model and no class; "
-        "`accuracy`, `divergence` and `gallery` are then empty. The key is absent where examples "
+        "`divergence` and `gallery` are then empty. The key is absent where examples "
         "have classes.",
     )
 
@@ -346,16 +336,17 @@ class Audit(Part):
         if names[0] != DENSE or len(set(names)) < len(names):
             raise ValueError(f"variants must begin with dense and differ, got {', '.join(names)}")
         compressed = names[1:]
-        for part, wanted in (
-            ("accuracy", names if self.labelled else []),
-            ("divergence", [] if self.scores else compressed),
-            ("gallery", [] if self.scores else compressed),
+        changing = [] if self.scores else compressed
+        for part, held, wanted in (
+            ("accuracy", self._named("accuracy", "top1"), names if self.labelled else []),
+            ("divergence", [*self.divergence], changing),
+            ("divergence", self._named("divergence", "cie.excess"), changing),
+            ("gallery", [*self.gallery], changing),
         ):
-            rows = getattr(self, part)
-            if sorted(rows) != sorted(wanted):
+            if sorted(held) != sorted(wanted):
                 raise ValueError(
                     f"{part} must hold {', '.join(wanted) or 'nothing'}, got "
-                    f"{', '.join(sorted(rows)) or 'nothing'}"
+                    f"{', '.join(sorted(held)) or 'nothing'}"
                 )
         for part, rows in (
             ("slices", self.slices),
@@ -373,6 +364,9 @@ class Audit(Part):
         if strange := [group for group in groups if group not in keys]:
             raise ValueError(f"rows must name groups of the audit, got {strange[0]}")
         return self
+
+    def _named(self, question: str, what: str) -> list[str]:
+        return [str(row.variant) for row in self.numbers(question, what=what)]
 
     @property
     def labelled(self) -> bool:
@@ -405,6 +399,23 @@ class Audit(Part):
             if all(getattr(row, name) == value for name, value in wanted.items())
         ]
 
+    def number(self, question: str, variant: str, what: str) -> Quantity | None:
+        """Look up the only number of a variant that is called so; None where there is none."""
+        return next((row.number for row in self.numbers(question, variant, what=what)), None)
+
+    def accuracies(self, variant: str) -> list[float]:
+        """Top-1 accuracy of every model of a variant; none without labels."""
+        rows = self.numbers("accuracy", variant)
+        return [one for row in rows for one in row.models if one is not None]
+
+    def differing(self, variant: str) -> Quantity | None:
+        """Share of examples on which a model and its compressed version differ.
+
+        The flips where members are paired; else the disagreement, which contains seed noise.
+        """
+        flips = self.number("divergence", variant, "flips")
+        return flips or self.number("divergence", variant, "cie.disagreement")
+
     def at(
         self, question: str, variant: str | None = None, part: str = "", **known: str | None
     ) -> list[At]:
@@ -427,7 +438,8 @@ class Audit(Part):
 class DivergenceSection(Part):
     """Which examples change, by compressed variant."""
 
-    divergence: dict[str, Divergence] = Field(description="Scores of all examples, summed up.")
+    divergence: dict[str, Divergence] = Field(description="Scores of all examples, counted.")
+    rows: tuple[Row, ...] = Field(description="Shares of examples.")
     gallery: dict[str, tuple[GalleryPair, ...]] = Field(description="The most divergent CIEs.")
     parity: dict[str, ExportedModel] = Field(description="Labels that exported models change.")
 
@@ -436,7 +448,6 @@ class BiasSection(Part):
     """Which classes and groups are harmed, by compressed variant."""
 
     rows: dict[str, tuple[Row, ...]] = Field(description="Numbers by question.")
-    accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")
     one_model: FewModels = Field(description="How often a few models contradict all of them.")
     collapsed: tuple[str, ...] = Field(
         description="Members that predict one class for every example, as sentences."

@@ -46,9 +46,10 @@ class Comparable(Part):
             for of, side, name in sides
             for row in audit.numbers("rates", of, what=side, class_name=None)
         ]  # of all classes: no other is compared
-        for name, own in audit.divergence.items() if audit.scope != "shipped" else ():
-            excess = own.cie.excess  # flips of one model have no floor
-            rows.append(Row(variant=name, metric=EXCESS, group="all", what="excess", number=excess))
+        if audit.scope != "shipped":  # flips of one model have no floor
+            own = {"metric": EXCESS, "group": "all", "what": "excess", "spread": None}
+            excesses = audit.numbers("divergence", what="cie.excess")
+            rows += [row.model_copy(update=own) for row in excesses]
         return cls(
             config_sha256=audit.config_sha256,
             dataset_sha256=audit.examples.dataset_sha256,

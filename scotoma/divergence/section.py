@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from scotoma.audit import Audit
+from scotoma.audit import Audit, Quantity
+from scotoma.audit.base import cells_at
 from scotoma.audit.divergence import Distances, Divergence, Representation
 from scotoma.audit.findings import Findings
 from scotoma.document import Cell, Chart, Column, Noted, Section, Table, show
@@ -77,23 +78,24 @@ def _of_first(rows: Sequence[Mapping[str, Cell]]) -> int:
 def _topline(audit: Audit, variant: str, members: int) -> dict[str, Cell]:
     row: dict[str, Cell] = {
         "variant": variant,
-        "top1": audit.accuracy[variant].top1 if audit.labelled else None,
+        "top1": audit.number("accuracy", variant, "top1"),
         "n": audit.examples.clusters,
         "members": members,
     }
     if variant not in audit.divergence:
         return row | {"cies": "the baseline"}
-    divergence = audit.divergence[variant]
-    cie = divergence.cie
-    counts = cie.cie
+    counts, shares = (
+        audit.divergence[variant].cie.cie,
+        cells_at(audit.at("divergence", variant, "cie.")[0]),
+    )
     span = f"{show(counts.low).value} to {show(counts.high).value}"
     ties = f"{show(counts.ties).value} tie{'' if counts.ties == 1 else 's'}"
     return row | {
         "cies": Noted(counts.count, f"[{span}], {ties}"),
-        "share": cie.cie_share,
-        "differ": divergence.differing,
-        "floor": "none: made from dense" if cie.paired else cie.floor,
-        "excess": cie.excess,
+        **shares,
+        "share": shares["cie_share"],
+        "differ": audit.differing(variant),
+        **({"floor": "none: made from dense"} if audit.divergence[variant].cie.paired else {}),
     }
 
 
@@ -104,8 +106,8 @@ def beyond_noise(findings: Findings) -> str:
     """
     audit, gate, variant = findings.audit, findings.gate, findings.focus
     judged = next((v for v in gate.variants if v.name == variant), None) if gate else None
-    excess = audit.divergence[variant].cie.excess
-    shown = show(excess, "points")
+    (row,) = audit.numbers("divergence", variant, what="cie.excess")
+    excess, shown = row.number, show(row.number, "points")
     interval = f"{shown.number} points of CIEs beyond seed noise"
     if (excess.low or 0.0) > 0:
         return f"More than seed noise: {interval}."
@@ -248,9 +250,15 @@ def _over_index(findings: Findings, names: Sequence[str]) -> Chart:
     training = {group.key: group.train / train for group in audit.groups} if train else {}
     rows: list[dict[str, Cell]] = []
     for name in names:
-        entries = audit.divergence[name].over_index
-        uneven = sorted(entries, key=lambda row: -abs(row.change.value or 0.0))[:MOST_GROUPS]
-        rows += [_represented(findings, name, row, training, row in uneven) for row in entries]
+        changes = audit.numbers("divergence", name, what="over_index.change")
+        entries = [
+            (one, row.number)
+            for one, row in zip(audit.divergence[name].over_index, changes, strict=True)
+        ]
+        uneven = sorted(entries, key=lambda entry: -abs(entry[1].value or 0.0))[:MOST_GROUPS]
+        rows += [
+            _represented(findings, name, *entry, training, entry in uneven) for entry in entries
+        ]
     table = Table(
         "over_index",
         "Share among the CIEs against share in the data",
@@ -281,9 +289,14 @@ def _over_index(findings: Findings, names: Sequence[str]) -> Chart:
 
 
 def _represented(
-    findings: Findings, variant: str, row: Representation, training: dict[str, float], drawn: bool
+    findings: Findings,
+    variant: str,
+    row: Representation,
+    change: Quantity,
+    training: dict[str, float],
+    drawn: bool,
 ) -> dict[str, Cell]:
-    low, high = row.change.low, row.change.high
+    low, high = change.low, change.high
     return {
         "variant": variant,
         "group": findings.name(row.attribute),
@@ -291,8 +304,8 @@ def _represented(
         "data": row.share_in_data,
         "cies": row.n_flagged,
         "flagged": "no CIE" if row.share_in_flagged is None else row.share_in_flagged,
-        "change": row.change,
-        "at": _ratio(row.change.value),
+        "change": change,
+        "at": _ratio(change.value),
         "at_low": _ratio(low),
         "at_high": _ratio(high),
         "beyond": low is not None and high is not None and (low > 0 or high < 0),
@@ -313,15 +326,14 @@ def _subsets(audit: Audit, names: Sequence[str]) -> Table:
     clustered = audit.examples.clusters != audit.examples.test
     rows: list[dict[str, Cell]] = [
         {
+            **cells_at(at),
             "variant": name,
-            "subset": _subset_name(row.subset),
-            "examples": row.n,
-            "n": row.dense.n,
-            "dense": row.dense,
-            "compressed": row.compressed,
+            "subset": _subset_name(at["dense"].fact("subset")),
+            "examples": audit.divergence[name].subsets[at["dense"].fact("subset")],
+            "n": at["dense"].number.n,
         }
         for name in names
-        for row in audit.divergence[name].top1
+        for at in audit.at("divergence", name, "top1.")
     ]
     return Table(
         "subsets",
@@ -368,20 +380,18 @@ def _ledger(findings: Findings, names: Sequence[str]) -> Table:
         Column("wrong_to_right", "Wrong to right", "rate"),
         Column("wrong_to_other", "Wrong to another wrong", "rate"),
     )
+    sizes = {group.key: group.n for group in audit.groups}
     bound = " The error of a group rises by no more than the share that changes."
     rows: list[dict[str, Cell]] = [
         {
+            **cells_at(at),
             "variant": name,
-            "group": findings.name(row.group),
-            "examples": row.n,
-            "n": row.changed.n,
-            "changed": row.changed,
-            "right_to_wrong": row.right_to_wrong,
-            "wrong_to_right": row.wrong_to_right,
-            "wrong_to_other": row.wrong_to_other,
+            "group": findings.name(str(at["changed"].group)),
+            "examples": sizes[str(at["changed"].group)],
+            "n": at["changed"].number.n,
         }
         for name in names
-        for row in audit.divergence[name].ledger
+        for at in audit.at("divergence", name, "ledger.")
     ]
     return Table(
         "flips",

@@ -135,9 +135,8 @@ def measurements(release: Release) -> list[Measurement]:
     names = audit.group_names
     rows: list[Measurement] = []
     sides: tuple[tuple[Side, str], ...] = (("compressed", name), ("baseline", DENSE))
-    if audit.labelled:
-        for of, variant in sides:
-            top1 = audit.accuracy[variant].top1
+    for of, variant in sides:
+        if (top1 := audit.number("accuracy", variant, "top1")) is not None:
             rows.append(Measurement("top-1 accuracy", of, ALL, names[ALL], top1))
     parts: dict[Side, str] = {
         "compressed": "compressed", "baseline": "dense", "change": "absolute"
@@ -147,6 +146,8 @@ def measurements(release: Release) -> list[Measurement]:
             group = str(at[what].group)
             metric = METRICS[str(at[what].metric)]
             rows.append(Measurement(metric, of, group, names[group], at[what].number))
-    divergence = audit.divergence[name]
-    rows.append(Measurement("CIE excess", "change", ALL, names[ALL], divergence.cie.excess))
+    rows += [
+        Measurement("CIE excess", "change", ALL, names[ALL], row.number)
+        for row in audit.numbers("divergence", name, what="cie.excess")
+    ]
     return rows

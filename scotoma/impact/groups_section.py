@@ -83,13 +83,14 @@ def whom(findings: Findings) -> list[str]:
 def _whose_labels(audit: Audit, variant: str) -> str:
     """Name the group that changes most, and what that says of its error."""
     row = most_changed(audit, variant)
-    high = row.changed.high
+    changed, name = row.number, audit.group_names[str(row.group)]
+    high = changed.high
     most = "" if high is None else (
         f", so that its error rises by at most {show(float(high), 'rate').value}"
     )  # fmt: skip
     return (
-        f"{audit.group_names[row.group]}: {show(row.changed, 'rate').number} of its predictions "
-        f"change{most}. Whether for better or worse only labels can tell."
+        f"{name}: {show(changed, 'rate').number} of its predictions change{most}. Whether for "
+        "better or worse only labels can tell."
     )
 
 

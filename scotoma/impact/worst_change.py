@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from scotoma.audit.base import At, Row
-from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.document import show
@@ -203,7 +202,7 @@ def gap_words(audit: Audit, gap: At) -> str:
     return f"error rises {more} more for {harmed} than for {other}{few}"
 
 
-def most_changed(audit: Audit, variant: str) -> FlipShares:
+def most_changed(audit: Audit, variant: str) -> Row:
     """Find the group of which most predictions change, which needs no labels.
 
     Args:
@@ -211,11 +210,11 @@ def most_changed(audit: Audit, variant: str) -> FlipShares:
         variant: Name of a compressed variant.
 
     Returns:
-        A row of the ledger: of the groups, or of all examples where there are none, the one whose
-        interval lies highest.
+        The share that changes: of the groups, or of all examples where there are none, the one
+        whose interval lies highest.
     """
-    everyone, *groups = audit.divergence[variant].ledger
-    return max(groups or [everyone], key=lambda row: row.changed.low or 0.0)
+    everyone, *groups = audit.numbers("divergence", variant, what="ledger.changed")
+    return max(groups or [everyone], key=lambda row: row.number.low or 0.0)
 
 
 def _has_events(at: At) -> bool:

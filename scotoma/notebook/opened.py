@@ -234,11 +234,8 @@ class OpenedAudit:
                 "variant": one.name,
                 "verdict": verdicts.get(one.name),
                 "models": one.members,
-                **_cells("top1", audit.accuracy[one.name].top1 if audit.labelled else None),
-                **_cells(
-                    "cie_excess",
-                    audit.divergence[one.name].cie.excess if one.name in audit.divergence else None,
-                ),
+                **_cells("top1", audit.number("accuracy", one.name, "top1")),
+                **_cells("cie_excess", audit.number("divergence", one.name, "cie.excess")),
                 "n": audit.examples.test,
             }
             for one in audit.variants
@@ -326,12 +323,12 @@ class OpenedAudit:
                     **_rests(row.number),
                 }
             if not audit.labelled:
-                for share in audit.divergence[judged.name].ledger:
+                for share in audit.numbers("divergence", judged.name, what="ledger.changed"):
                     yield {
                         "variant": judged.name,
-                        "group": names.get(share.group, share.group),
+                        "group": names[str(share.group)],
                         "metric": "changed",
-                        **_rests(share.changed),
+                        **_rests(share.number),
                     }
 
     @cached_property

@@ -45,7 +45,8 @@ class Searches:
 def tables(finished: FinishedAudit) -> list[Section]:
     """Make the tables of the paper from a run."""
     audit = finished.audit
-    harmed = min(finished.compressed, key=lambda name: audit.accuracy[name].top1.value or 0.0)
+    top1 = {str(row.variant): row.number.value or 0.0 for row in audit.numbers("accuracy")}
+    harmed = min(finished.compressed, key=top1.__getitem__)
     errors = finished.predictions(harmed).predicted != finished.test.labels[:, None]
     looks = finished.run.path("image_statistics.parquet")
     finished.run.fetch(looks)

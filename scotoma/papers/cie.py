@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
 from scotoma.audit import Audit, Quantity
-from scotoma.audit.divergence import Distances, Representation
+from scotoma.audit.divergence import Distances
 from scotoma.divergence import subset_weights
 from scotoma.document import Interval, Section, show
 from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.cie_groups import NO_GROUPS, absolute_rates, label_shares, normalised_rates
 from scotoma.papers.table import Cell, paper_table
-from scotoma.papers.words import TIES, divergence_sentence, in_percent, quantity_text, under
+from scotoma.papers.words import (
+    TIES,
+    divergence_sentence,
+    in_percent,
+    quantity_text,
+    subset_accuracy,
+    under,
+)
 from scotoma.predictions.finished import FinishedAudit
 
 PERCENTILES = (0, 20, 40, 60, 80, 90, 95, 99)
@@ -42,7 +48,8 @@ def _counts(finished: FinishedAudit) -> Section:
     for variant in audit.variants:
         cies = audit.divergence.get(variant.name)
         count = None if cies is None else cies.cie.cie.count
-        rows.append((variant.name, in_percent(audit.accuracy[variant.name].top1.value), count))
+        (top1,) = audit.numbers("accuracy", variant.name)
+        rows.append((variant.name, in_percent(top1.number.value), count))
     return paper_table(
         "cie",
         "Table 1",
@@ -60,10 +67,8 @@ def _subsets(finished: FinishedAudit) -> Section:
     no_cies: dict[str, None] = {}
     for variant in audit.compressed:
         divergence = audit.divergence[variant.name]
-        cies, every = (
-            next(row.compressed for row in divergence.top1 if row.subset == subset)
-            for subset in ("CIEs", "all")
-        )
+        top1 = subset_accuracy(audit, variant.name)
+        cies, every = (top1[subset]["compressed"].number for subset in ("CIEs", "all"))
         right = divergence.taxicab.compressed_right or ()
         beyond = (
             accuracy_beyond(divergence.taxicab, right, variant.members, percentile)
@@ -91,17 +96,17 @@ def _curve(finished: FinishedAudit) -> Section:
     reasons: dict[str, None] = {}
     for name in finished.compressed:
         divergence = audit.divergence[name]
-        subsets = {row.subset: row for row in divergence.top1}
+        subsets = subset_accuracy(audit, name)
         for models, members in (("dense", audit.dense.members), ("compressed", 0)):
             members = members or next(v.members for v in audit.compressed if v.name == name)
             right = getattr(divergence.taxicab, f"{models}_right")
-            fixed = [getattr(subsets[subset], models) for subset in ("CIEs", "non-CIEs")]
+            fixed = [subsets[subset][models].number for subset in ("CIEs", "non-CIEs")]
             reasons |= {one.reason: None for one in fixed if one.value is None}
             points = [accuracy_beyond(divergence.taxicab, right, members, p) for p in PERCENTILES]
             shares = (*(one.value for one in fixed), *points)
             rows.append((name, models, *map(in_percent, shares)))
         sound[name] = " against ".join(
-            quantity_text(getattr(subsets["non-CIEs"], models), "rate")
+            quantity_text(subsets["non-CIEs"][models].number, "rate")
             for models in ("compressed", "dense")
         )
     return paper_table(
@@ -161,7 +166,7 @@ def over_indexed(finished: FinishedAudit) -> Section:
             float(mask @ w / w.sum() / mask.mean()) if mask.any() else None for w in weights
         )
         rows.append((names.get(key, key), shares.get(key), *relative))
-    one = {v: _over(audit.divergence[v].over_index, names) for v in finished.compressed}
+    one = {v: _over(audit, v) for v in finished.compressed}
     return paper_table(
         "cie",
         "Figure 2",
@@ -190,15 +195,17 @@ def _weights(finished: FinishedAudit, variant: str) -> NDArray[np.float64]:
     return subset_weights(rows["taxicab"].to_numpy(), PERCENTILE)
 
 
-def _over(rows: tuple[Representation, ...], names: Mapping[str, str]) -> str:
-    p = benjamini_hochberg(np.array([_p(row.change) for row in rows]))
+def _over(audit: Audit, variant: str) -> str:
+    names, counts = audit.group_names, audit.divergence[variant].over_index
+    changes = [row.number for row in audit.numbers("divergence", variant, what="over_index.change")]
+    p = benjamini_hochberg(np.array(list(map(_p, changes))))
     over = [
-        f"{names.get(row.attribute, row.attribute)} ({_times(row.change)}, {row.n_flagged:,} of "
+        f"{names.get(row.attribute, row.attribute)} ({_times(change)}, {row.n_flagged:,} of "
         f"{row.n:,})"
-        for row, adjusted in sorted(
-            zip(rows, p, strict=True), key=lambda pair: -(pair[0].change.value or 0.0)
+        for row, change, adjusted in sorted(
+            zip(counts, changes, p, strict=True), key=lambda one: -(one[1].value or 0.0)
         )
-        if adjusted <= ALPHA and (row.change.value or 0.0) > 0
+        if adjusted <= ALPHA and (change.value or 0.0) > 0
     ]
     more = f" and {len(over) - LISTED} more" if len(over) > LISTED else ""
     return (", ".join(over[:LISTED]) or "none") + more

@@ -16,7 +16,13 @@ from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
 from scotoma.numbers import Units, benjamini_hochberg
 from scotoma.papers.table import Cell, paper_table
-from scotoma.papers.words import divergence_sentence, in_percent, quantity_text, under
+from scotoma.papers.words import (
+    divergence_sentence,
+    in_percent,
+    quantity_text,
+    subset_accuracy,
+    under,
+)
 from scotoma.predictions import kept_classes
 from scotoma.predictions.finished import FinishedAudit
 
@@ -148,10 +154,11 @@ def _topline(
     for variant in audit.variants:
         name = variant.name
         impact, pies = impacts.get(name), audit.divergence.get(name)
+        (top1,) = audit.numbers("accuracy", name)
         rows.append(
             (
                 name,
-                in_percent(audit.accuracy[name].top1.value),
+                in_percent(top1.number.value),
                 *([] if missing else [top5_accuracy(finished, name)]),
                 None if impact is None else sum(row.significant for row in impact),
                 None if pies is None else pies.cie.cie.count,
@@ -242,7 +249,8 @@ def top1_subsets(finished: FinishedAudit) -> Section:
     """Figures 5 and 11, top 1: what the audit has measured."""
     by_variant = {
         name: {
-            row.subset: (row.dense, row.compressed) for row in finished.audit.divergence[name].top1
+            subset: (at["dense"].number, at["compressed"].number)
+            for subset, at in subset_accuracy(finished.audit, name).items()
         }
         for name in finished.compressed
     }

@@ -144,17 +144,14 @@ def _of_run(finished: FinishedAudit, protocol: StatisticsProtocol) -> _Pairs:
             row = at["difference"]
             of = variant if len(attributes) == 1 else f"{variant}, {row.fact('attribute')}"
             if of not in accuracy:
-                before, after = (_known(finished, name) for name in (audit.dense.name, variant))
+                before, after = (
+                    finished.audit.accuracies(name) for name in (audit.dense.name, variant)
+                )
                 accuracy[of] = _compared(before, after, protocol)
             numbers = {what: read_estimate(one.number) for what, one in at.items()}
             cell = RunFinding(of, str(row.metric), numbers, protocol=protocol)
             cells.append(replace(cell, costs=costs_of(cell, accuracy[of])))
     return _Pairs(cells, accuracy)
-
-
-def _known(finished: FinishedAudit, variant: str) -> list[float]:
-    """Accuracy of the members of a variant that have one."""
-    return [one for one in finished.audit.accuracy[variant].members if one is not None]
 
 
 def _compared(
@@ -225,8 +222,8 @@ def _clearest(finished: FinishedAudit, test: Literal["U", "raw Levene"]) -> str:
 
 def _accuracies(finished: FinishedAudit) -> str:
     """Put the change of accuracy over training runs, two-sided, and say where it varies more."""
-    before = _known(finished, finished.audit.dense.name)
-    members = {name: _known(finished, name) for name in finished.compressed}
+    before = finished.audit.accuracies(finished.audit.dense.name)
+    members = {name: finished.audit.accuracies(name) for name in finished.compressed}
     moves = {
         name: _compared(before, own, "sound")
         for name, own in members.items()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from scotoma.audit import Audit
-from scotoma.audit.divergence import Divergence
+from scotoma.audit.base import At
 from scotoma.document import Unit, in_words, show
 from scotoma.document.cells import Ranged
 
@@ -50,15 +50,21 @@ def under(outcomes: Mapping[str, str]) -> str:
 
 def divergence_sentence(audit: Audit) -> str:
     """Say how much more a compressed model differs from a dense one than seeds alone explain."""
-    shares = [f"{one.name} {_beyond_seeds(audit.divergence[one.name])}" for one in audit.compressed]
+    shares = [f"{one.name} {_beyond_seeds(audit, one.name)}" for one in audit.compressed]
     return (
         "examples that a dense and a compressed model label differently, beyond those that two "
         f"dense models do: {'; '.join(shares)}."
     )
 
 
-def _beyond_seeds(divergence: Divergence) -> str:
-    if divergence.flips is not None:
-        flips = quantity_text(divergence.flips, "rate")
-        return f"{flips} that its own dense model labels otherwise"
-    return quantity_text(divergence.cie.excess, "points")
+def _beyond_seeds(audit: Audit, variant: str) -> str:
+    for row in audit.numbers("divergence", variant, what="flips"):
+        return f"{quantity_text(row.number, 'rate')} that its own dense model labels otherwise"
+    (excess,) = audit.numbers("divergence", variant, what="cie.excess")
+    return quantity_text(excess.number, "points")
+
+
+def subset_accuracy(audit: Audit, variant: str) -> dict[str, At]:
+    """Accuracy of dense and compressed models on each subset of the examples."""
+    ats = audit.at("divergence", variant, "top1.")
+    return {str(at["dense"].fact("subset")): at for at in ats}

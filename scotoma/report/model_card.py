@@ -96,19 +96,18 @@ def _table(audit: Audit, verdicts: Mapping[str, str]) -> Table:
 
 
 def _row(audit: Audit, name: str, verdicts: Mapping[str, str]) -> dict[str, Cell]:
-    top1 = audit.accuracy[name].top1 if audit.labelled else None
-    row: dict[str, Cell] = {"variant": name, "top1": top1}
+    row: dict[str, Cell] = {"variant": name, "top1": audit.number("accuracy", name, "top1")}
     if name not in audit.divergence:
         return row | {"gate": "baseline"}
-    cie, names = audit.divergence[name].cie, audit.group_names
+    names = audit.group_names
     row |= {
         "gate": verdicts.get(name, "not judged"),
-        "cies": cie.cie.count,
-        "excess": cie.excess,
+        "cies": audit.divergence[name].cie.cie.count,
+        "excess": audit.number("divergence", name, "cie.excess"),
     }
     if not audit.labelled:
         changed = most_changed(audit, name)
-        return row | {"changed": changed.changed, "whom": names[changed.group]}
+        return row | {"changed": changed.number, "whom": names[str(changed.group)]}
     if (worst := worst_change(audit, name)) is not None:
         row |= {"affected": worst["absolute"].number, "whom": affected_words(audit, worst)}
     if (highest := highest_error(audit, name)) is not None:

@@ -89,15 +89,17 @@ def _labels(audit: Audit, gate: GateResult) -> Table:
     rows: list[dict[str, Cell]] = []
     relatives: list[str] = []
     for variant in audit.variants:
-        name, divergence = variant.name, audit.divergence.get(variant.name)
+        name = variant.name
         row: dict[str, Cell] = {"gate": _mark(gate, name), "variant": name, "where": ""}
         if audit.labelled:
-            row["top1"] = audit.accuracy[name].top1
-        if divergence is not None:
-            row |= {"cie": divergence.cie.cie.count, "differ": divergence.differing}
+            row["top1"] = audit.number("accuracy", name, "top1")
+        if name in audit.divergence:
+            row |= {"cie": audit.divergence[name].cie.cie.count, "differ": audit.differing(name)}
             if not audit.labelled:
                 changed = most_changed(audit, name)
-                row |= {"affected": changed.changed, "where": audit.group_names[changed.group]}
+                row |= {
+                    "affected": changed.number, "where": audit.group_names[str(changed.group)]
+                }  # fmt: skip
             elif (worst := worst_change(audit, name)) is not None:
                 row |= {
                     "affected": worst["absolute"].number,
@@ -107,7 +109,11 @@ def _labels(audit: Audit, gate: GateResult) -> Table:
                 relatives.append(f" ({relative})" if relative else "")
         relatives += [""] * (len(rows) + 1 - len(relatives))
         rows.append(row)
-    floors = [one.cie.floor for one in audit.divergence.values() if not one.cie.paired]
+    floors = [
+        row.number
+        for row in audit.numbers("divergence", what="cie.floor")
+        if not audit.divergence[str(row.variant)].cie.paired
+    ]
     if floors and floors[0].value is not None:
         rows[0]["differ"] = floors[0]
     affected: tuple[Column, ...] = (Column("affected", "changed", "rate", brief=True),)
@@ -208,13 +214,15 @@ def _failing(tests: Sequence[str]) -> str:
 
 
 def _legend(audit: Audit, *, has_relatives: bool) -> str:
-    derived = any(one.flips is not None for one in audit.divergence.values())
+    derived = audit.numbers("divergence", what="flips")
     trained = any(not one.cie.paired for one in audit.divergence.values())
     worst = MEANING + (" After the group: the relative change." if has_relatives else "")
     if not audit.labelled:
         worst = "Changed: predictions that change in the group that surely changes most."
     dense = "; beside dense, how often two dense models do, which is the noise floor" * trained
-    alone = " Models made from a dense one, such as int8, have no floor." * (derived and trained)
+    alone = ""
+    if derived and trained:
+        alone = " Models made from a dense one, such as int8, have no floor."
     return (
         "CIE: examples whose most frequent label changes. Differ: how often a dense and a "
         f"compressed model disagree{dense}.{alone} {worst}"

@@ -193,7 +193,7 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
     for (name, audit), variant in product(audits.items(), variants):
         for metric, values in _by_metric(audit, variant, chosen).items():
             sets[name, variant, metric] = _numbers(values)
-        sets[name, variant, ACCURACY] = _numbers(audit.accuracy[variant].members)
+        sets[name, variant, ACCURACY] = np.array(audit.accuracies(variant))
     return FinishedTechniques(every, tuple(variants), tuple(metrics), chosen, sets)
 
 
@@ -213,7 +213,7 @@ def _numbers(values: Iterable[float | None]) -> Floats:
 
 def _check_paired(audits: Mapping[str, Audit], variants: Iterable[str]) -> None:
     """Refuse audits whose members are not of the same seeds."""
-    if unlabelled := [name for name, audit in audits.items() if not audit.accuracy]:
+    if unlabelled := [name for name, audit in audits.items() if not audit.labelled]:
         raise DataError(
             f"run {quoted(unlabelled[0])} has no labels, so no accuracy: audit it with labels"
         )
@@ -221,7 +221,7 @@ def _check_paired(audits: Mapping[str, Audit], variants: Iterable[str]) -> None:
         seeds = ", ".join(f"{audit.seed} of {quoted(name)}" for name, audit in audits.items())
         raise DataError(f"runs must share their seed to be paired, got {seeds}: audit them again")
     sizes = {
-        (name, variant): len(audit.accuracy[variant].members)
+        (name, variant): len(audit.accuracies(variant))
         for name, audit in audits.items()
         for variant in variants
     }
@@ -323,7 +323,7 @@ def cies_of_minority_cells(
     )
     if not minority.any():
         return []
-    members = len(audits[base].audit.accuracy[variants[0]].members)
+    members = len(audits[base].audit.accuracies(variants[0]))
     rows = []
     for name, finished in audits.items():
         for variant in variants[1:]:

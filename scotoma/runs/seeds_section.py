@@ -74,7 +74,7 @@ def _members(findings: Findings) -> Table:
     audit = findings.audit
     rows: list[dict[str, Cell]] = []
     for variant in audit.variants if audit.labelled else ():
-        tops = audit.accuracy[variant.name].members
+        tops = audit.accuracies(variant.name)
         mean = sum(tops) / len(tops)
         squares = sum((top - mean) ** 2 for top in tops)
         rows.append(

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scotoma.audit.base import rows_at
+from scotoma.audit.divergence import Changed
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
@@ -25,6 +27,7 @@ from scotoma.steps.table import Leaves, when_due
 from scotoma.storage.files import written
 
 PERCENTILES = (90.0, 95.0, 99.0)
+WAYS = ("changed", "right_to_wrong", "wrong_to_right", "wrong_to_other")
 
 
 @when_due
@@ -40,18 +43,20 @@ def divergence(run: Run) -> Iterator[Leaves]:
     dense = read_predictions(run, "dense", examples)
 
     def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
-        scores, summary = score_divergence(comparison, examples, shares, seed)
+        scores, counted, rows = score_divergence(comparison, examples, shares, seed)
         return scores, {
-            "divergence": summary,
+            "divergence": counted,
+            "rows": rows,
             "gallery": gallery_pairs(scores, examples, seed),
             "parity": parity(run, examples, comparison.compressed),
         }
 
     variants = measure_variants(run, examples, "score divergence", measure, dense)
-    sections = {
+    sections: dict[str, Any] = {
         part: {name: measures[part] for name, (_, measures) in variants.items()}
         for part in ("divergence", "gallery", "parity")
     }
+    sections["rows"] = [row for _, measures in variants.values() for row in measures["rows"]]
     sections["parity"]["dense"] = parity(run, examples, dense)
     sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
     _write(table, section, pl.concat([scores for scores, _ in variants.values()]), sections)
@@ -65,7 +70,7 @@ def _write(table: Path, section: Path, scores: pl.DataFrame, content: dict[str, 
 
 def score_divergence(
     comparison: PopulationPair, examples: AuditedExamples, shares: dict[str, float], seed: int
-) -> tuple[pl.DataFrame, dict[str, Any]]:
+) -> tuple[pl.DataFrame, dict[str, Any], list[dict[str, Any]]]:
     """Score every example of one comparison, and sum the scores up.
 
     Args:
@@ -75,7 +80,7 @@ def score_divergence(
         seed: Breaks ties.
 
     Returns:
-        Rows of divergence.parquet, and its part of the section.
+        Rows of divergence.parquet, the counts of the variant, and its other rows.
     """
     from scotoma.divergence import (
         by_distance,
@@ -108,36 +113,45 @@ def score_divergence(
     )
     untrained = 0.0 if shares else None  # of a value that training lacks
     named_groups = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
-    summary = {
-        "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters),
-        "flips": flip_rate(dense, compressed, clusters) if paired else None,
+    cie = excess(dense, compressed, len(classes), paired=paired, clusters=clusters)
+    represented = over_index(
+        scores.cie, examples.over_index_masks(), members=dense.shape[1], clusters=clusters
+    )
+    counted = {
+        "cie": {part: getattr(cie, part) for part in Changed.model_fields},
         "taxicab": by_distance(scores, dense, compressed, labels, named_groups),
         "thresholds": [threshold(scores, percentile) for percentile in PERCENTILES],
-        "top1": []
-        if labels is None
-        else top1_table(
-            scores, dense, compressed, labels, percentiles=PERCENTILES, clusters=clusters
-        ),
         "over_index": [
-            jsonable(row) | {"share_in_training": shares.get(row.attribute, untrained)}
-            for row in over_index(
-                scores.cie,
-                examples.over_index_masks(),
-                members=dense.shape[1],
-                clusters=clusters,
-            )
+            {name: part for name, part in vars(row).items() if name != "change"}
+            | {"share_in_training": shares.get(row.attribute, untrained)}
+            for row in represented
         ],
-        "ledger": flip_ledger(
-            dense,
-            compressed,
-            labels,
-            groups.masks,
-            groups.keys,
-            paired=paired,
-            clusters=clusters,
-        ),
     }
-    return frame, summary
+    address = {"variant": comparison.compressed.variant}
+    rows = [
+        *rows_at(
+            address,
+            {what: getattr(cie, what) for what in ("cie_share", "floor", "disagreement", "excess")},
+            "cie.",
+            {"excess": cie.excess_variance},
+        ),
+        *rows_at(address, {"flips": flip_rate(dense, compressed, clusters) if paired else None}),
+    ]
+    if labels is not None:
+        for subset in top1_table(
+            scores, dense, compressed, labels, percentiles=PERCENTILES, clusters=clusters
+        ):
+            sides = {"dense": subset.dense, "compressed": subset.compressed}
+            rows += rows_at(address | {"facts": {"subset": subset.subset}}, sides, "top1.")
+    for own in represented:
+        facts = {"facts": {"attribute": own.attribute}}
+        rows += rows_at(address | facts, {"change": own.change}, "over_index.")
+    for line in flip_ledger(
+        dense, compressed, labels, groups.masks, groups.keys, paired=paired, clusters=clusters
+    ):
+        shares_of = {what: getattr(line, what) for what in WAYS}
+        rows += rows_at(address | {"group": line.group}, shares_of, "ledger.")
+    return frame, counted, rows
 
 
 def _training_shares(run: Run) -> dict[str, float]:

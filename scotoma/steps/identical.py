@@ -152,7 +152,6 @@ def _finished(place: str) -> IdenticalRuns:
         for row in audit.numbers("fairness", "dense")
         if row.models
     }
-    accuracy = np.array(audit.accuracy["dense"].members, float)
     undefined = {what: row.undefined for what, row in rows.items() if row.undefined}
     fair = {
         what: np.array(row.models, float) for what, row in rows.items() if what not in undefined
@@ -160,7 +159,7 @@ def _finished(place: str) -> IdenticalRuns:
     seconds = read_json(run.path("identical.json"))["seconds"]
     return IdenticalRuns(
         place,
-        {ACCURACY: accuracy, **fair},
+        {ACCURACY: np.array(audit.accuracies("dense")), **fair},
         undefined,
         len({record["sha256"] for record in records}),
         records[0]["hardware"]["device"],

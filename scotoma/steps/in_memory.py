@@ -197,10 +197,13 @@ class AnswersInMemory:
         section = harms.section(
             {name: harms.measures(one) for name, one in comparisons.items()}, self.notes
         )
-        divergence = {
-            name: score_divergence(one, examples, {}, 0)[1] for name, one in comparisons.items()
+        found = {name: score_divergence(one, examples, {}, 0) for name, one in comparisons.items()}
+        scored = {
+            "divergence": {name: counted for name, (_, counted, _) in found.items()},
+            "rows": [row for *_, rows in found.values() for row in rows],
+            "gallery": dict.fromkeys(found, ()),
+            "parity": {},
         }
-        scored = {"divergence": divergence, "gallery": dict.fromkeys(divergence, ()), "parity": {}}
         measured = classified(
             BiasSection.model_validate(jsonable(section)),
             DivergenceSection.model_validate(jsonable(scored)),

@@ -131,8 +131,8 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
     named = metric_names((variant.name,) for variant in audit.variants)
     values: dict[str, float | None] = {"verdict": VERDICTS.index(gate.verdict)}
     for variant in audit.variants:
-        if audit.labelled:
-            values[f"{named[variant.name,]}/top1"] = audit.accuracy[variant.name].top1.value
+        if (top1 := audit.number("accuracy", variant.name, "top1")) is not None:
+            values[f"{named[variant.name,]}/top1"] = top1.value
     for judged in gate.variants:
         name = named[judged.name,]
         values[f"{name}/verdict"] = VERDICTS.index(judged.verdict)
@@ -144,11 +144,12 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
                 values[f"{name}/worst_group_relative"] = worst["relative"].number.value
             continue
         change = worst_change(audit, judged.name)
-        values[f"{name}/cie_excess_points"] = _points(audit.divergence[judged.name].cie.excess)
+        excess = audit.number("divergence", judged.name, "cie.excess")
+        values[f"{name}/cie_excess_points"] = _points(excess)
         rise = change["absolute"].number if change else None
-        values[f"{name}/worst_group_points"] = None if rise is None else _points(rise)
+        values[f"{name}/worst_group_points"] = _points(rise)
     return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
 
 
-def _points(share: Quantity) -> float | None:
-    return None if share.value is None else POINTS * share.value
+def _points(share: Quantity | None) -> float | None:
+    return None if share is None or share.value is None else POINTS * share.value

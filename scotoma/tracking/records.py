@@ -6,14 +6,14 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scotoma._version import __version__
 from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit import Audit, GateResult, Quantity
-from scotoma.audit.base import Part, Row
+from scotoma.audit.base import At, Row
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
 from scotoma.document import Unit, in_words
@@ -41,22 +41,6 @@ POINTS = 100
 DENSE_COLOUR = "#595959"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 
-# Parts of audit.json without numbers of a variant, and those that are rows: audit.json and
-# numbers.parquet, which are attached, have them whole.
-WITHOUT = {
-    "rows",
-    "slices",
-    "accuracy",
-    "classes",
-    "class_rates",
-    "gallery",
-    "groups",
-    "one_model",
-    "parity",
-}
-# Texts of a row that are no part of its address.
-REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "unit"}
-ADDRESS_NUMBERS = {"share", "severity"}
 RISES = {"absolute": "rise", "relative": "rise_relative"}  # of a rate
 COMPARED = (["losses"], ["means"], ["quantiles"])  # sections of rows with rises
 VERDICTS = ("PASS", "UNSURE", "FAIL")
@@ -265,50 +249,48 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, Unit]]:
     rows: list[tuple[str, Quantity, str, Unit]] = []
     named = audit.group_names
 
-    def tell(key: str, row: Any, part: str, unit: Unit) -> None:
-        if row is not None:
-            own = row[part] if isinstance(row, Mapping) else row
-            number = own.number if isinstance(own, Row) else getattr(row, part)
-            group = named.get(own.group, own.group) if key.endswith("_worst") else ""
-            rows.append((key, number, group, unit))
+    def tell(key: str, at: At | None, what: str, unit: Unit) -> None:
+        if at and what in at:
+            group = named[str(at[what].group)] if key.endswith("_worst") else ""
+            rows.append((key, at[what].number, group, unit))
 
     if audit.scores is not None:
         if means := audit.at("scores", name, "means."):
-            worst = worst_mean(audit, name) or {}
-            tell("worse_relative_worst", worst.get("relative"), "number", "percent")
-            tell("worse_worst", worst.get("worse"), "number", "score")
-            tell("worse_relative", means[0]["relative"], "number", "percent")
-        tell("mean_score", mean_score(audit, name), "number", "score")
+            worst = worst_mean(audit, name)
+            tell("worse_relative_worst", worst, "relative", "percent")
+            tell("worse_worst", worst, "worse", "score")
+            tell("worse_relative", means[0], "relative", "percent")
+        tell("mean_score", {"mean": mean_score(audit, name)}, "mean", "score")
         return rows
     changes = {metric: worst_change(audit, name, metric) for metric in ("error", "fpr", "fnr")}
     tell("error_rise_worst", changes.pop("error"), "absolute", "points")
-    cie = audit.divergence[name].cie if name in audit.divergence else None
-    if cie is not None and not audit.labelled:
-        tell("changed_worst", most_changed(audit, name), "changed", "rate")
-    if audit.labelled:
-        tell("accuracy", audit.accuracy[name], "top1", "rate")
-    tell("cie_excess", cie, "excess", "points")
-    overall = audit.at("rates", name, class_name=None)
-    tell("error_rise", next(iter(overall), None), "absolute", "points")
+    cies, accuracy, overall = (
+        next(iter(ats), None)
+        for ats in (
+            audit.at("divergence", name, "cie."),
+            audit.at("accuracy", name),
+            audit.at("rates", name, class_name=None),
+        )
+    )
+    if cies and not audit.labelled:
+        tell("changed_worst", {"changed": most_changed(audit, name)}, "changed", "rate")
+    tell("accuracy", accuracy, "top1", "rate")
+    tell("cie_excess", cies, "excess", "points")
+    tell("error_rise", overall, "absolute", "points")
     tell("error_worst", highest_error(audit, name), "compressed", "rate")
     for metric, change in changes.items():
         tell(f"{metric}_rise_worst", change, "absolute", "points")
     if (gap := largest_gap(audit, name)) is not None:
         pair = " against ".join(gap_groups(audit, gap))
         rows.append(("error_gap_worst", gap["gap"].number, pair, "points"))
-    tell("cie_share", cie, "cie_share", "rate")
+    tell("cie_share", cies, "cie_share", "rate")
     return rows
 
 
 def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant | None) -> None:
     """Put every other number of a variant into its record."""
-    names = frozenset(variant.name for variant in audit.variants)
     numbers: dict[tuple[str, ...], Quantity | int] = {}
-    for part in type(audit).model_fields:
-        if part not in WITHOUT:
-            for address, number in _numbers(getattr(audit, part), (part,), name, names):
-                numbers.setdefault(address, number)
-    for question in audit.rows:
+    for question in (one for one in audit.rows if one != "accuracy"):
         for row in audit.numbers(question):
             if row.variant not in (None, name):
                 continue
@@ -337,45 +319,6 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
             record.quantity(f"{DETAIL}/{key}", found)
         else:
             record.number(f"{DETAIL}/{key}", found)
-
-
-def _numbers(
-    part: Any,
-    address: tuple[str, ...],
-    variant: str,
-    variants: frozenset[str],
-    *,
-    is_row: bool = False,
-) -> Iterator[tuple[tuple[str, ...], Quantity]]:
-    """Every quantity of a variant below a part of audit.json, with its address, the group first."""
-    if isinstance(part, Quantity):
-        yield address, part
-    elif isinstance(part, Part):
-        fields = {name: getattr(part, name) for name in type(part).model_fields}
-        if fields.get("class_name") is not None or fields.get("variant", variant) != variant:
-            return
-        group = fields.pop("group", None)
-        words = [
-            f"{value:g}" if isinstance(value, float) else str(value)
-            for name, value in fields.items()
-            if (is_row and isinstance(value, str) and value and name not in REMARKS)
-            or (name in ADDRESS_NUMBERS and isinstance(value, (int, float)))
-        ]
-        if isinstance(group, str):
-            address = (group, *address)
-        for name, value in fields.items():
-            key = RISES.get(name, name) if "dense" in fields else name
-            yield from _numbers(value, (*address, *words, key), variant, variants)
-    elif isinstance(part, Mapping):
-        if set(part) <= variants:
-            if variant in part:
-                yield from _numbers(part[variant], address, variant, variants)
-        else:
-            for key, value in part.items():
-                yield from _numbers(value, (*address, str(key)), variant, variants)
-    elif isinstance(part, (tuple, list)):
-        for value in part:
-            yield from _numbers(value, address, variant, variants, is_row=True)
 
 
 # --- the models -----------------------------------------------------------------------------------
@@ -438,8 +381,8 @@ def _member(
         record.tags["scotoma.paired_with"] = member["paired_with"]["sha256"]
     if "file" in member:
         record.tags["scotoma.file"] = f"populations/{name}/{member['file']}"
-    if audit.labelled:
-        record.number("accuracy", audit.accuracy[name].members[index])
+    for row in audit.numbers("accuracy", name):
+        record.number("accuracy", row.models[index])
     if audit.scores is not None:
         record.number("mean_score", mean_score(audit, name).models[index])
     values: dict[tuple[str, ...], Any] = {

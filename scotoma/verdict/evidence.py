@@ -9,7 +9,6 @@ from typing import Any
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.base import At, by_address
-from scotoma.audit.rows import estimate_rows
 from scotoma.numbers import Estimate, Variance
 
 
@@ -79,7 +78,7 @@ class AuditRows:
     def at(self, question: str, what: str) -> list[At]:
         """List the addresses that have a number, in the order of the audit."""
         if question not in self._questions:
-            rows = estimate_rows(self.audit, question, self.variant)
+            rows = self.audit.numbers(question)
             self._questions[question] = by_address(
                 row for row in rows if row.variant in (None, self.variant)
             )

@@ -65,17 +65,19 @@ def frontier_rows(
         Apart from audit.json, since times differ.
     """
     verdicts = {variant.name: variant.verdict for variant in gate.variants}
+    top1 = {row.variant: row.number for row in audit.numbers("accuracy")}
     return tuple(
         FrontierRow(
             variant=variant.name,
             verdict=verdicts.get(variant.name),
             sparsity=variant.sparsity,
             bits=variant.bits,
-            top1=audit.accuracy[variant.name].top1,
+            top1=top1[variant.name],
             worst=_worst(audit, variant.name),
             costs=costs.get(variant.name),
         )
-        for variant in (audit.variants if audit.labelled else ())
+        for variant in audit.variants
+        if variant.name in top1
     )
 
 

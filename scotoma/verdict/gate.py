@@ -179,11 +179,12 @@ def _judged(
         for test, question in zip(tests, asked, strict=True)
         if question.too_small and test.verdict == "NOT JUDGED" and test.waived is None
     )
+    top1 = audit.number("accuracy", name, "top1")
     return JudgedVariant(
         name=name,
         verdict=verdict,
         members=min(audit.dense.members, variant.members),
-        top1=audit.accuracy[name].top1.value if audit.labelled else None,
+        top1=None if top1 is None else top1.value,
         cies=0 if audit.scores else audit.divergence[name].cie.cie.count,
         outlook=f"{settles.where} {settles.outlook.sentence}"
         if settles is not None and settles.outlook is not None

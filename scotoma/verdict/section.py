@@ -147,19 +147,21 @@ def _accuracy(audit: Audit, variant: str) -> Cell:
 
 def _flips(audit: Audit, variant: str) -> Cell:
     """How many predictions change, beside how many differ between two dense models."""
-    divergence = audit.divergence[variant]
-    floor, n = divergence.cie.floor, show(divergence.differing.n).value
-    beside = "" if floor.value is None else f"two dense models {show(floor, 'rate').value}; "
-    if divergence.cie.paired:
+    floor, differ = audit.number("divergence", variant, "cie.floor"), audit.differing(variant)
+    if differ is None:
+        return None
+    known = floor is not None and floor.value is not None
+    beside = f"two dense models {show(floor, 'rate').value}; " if known else ""
+    if audit.divergence[variant].cie.paired:
         beside = "same models before and after; "
-    return Noted(divergence.differing, f"{beside}n {n}")
+    return Noted(differ, f"{beside}n {show(differ.n).value}")
 
 
 def _affected(audit: Audit, variant: str) -> Cell:
     if not audit.labelled:
         most = most_changed(audit, variant)
-        name = audit.group_names[most.group]
-        return Noted(most.changed, f"{name}: changed; n {show(most.changed.n).value}")
+        name = audit.group_names[str(most.group)]
+        return Noted(most.number, f"{name}: changed; n {show(most.number.n).value}")
     worst = worst_change(audit, variant)
     if worst is None:
         return "no group's change can be estimated"

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.audits import accuracy
 from tests.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
@@ -442,7 +443,7 @@ def test_answers_that_are_no_label_count_as_wrong_and_many_admit_no_pass(
     run = tmp_path / "run"
     assert scotoma("audit", config, "--out", run, "--quiet")[0] == 0
     audit = json.loads((run / "audit.json").read_text())
-    assert audit["accuracy"]["int8"]["top1"]["value"] == pytest.approx(1 - wrong)
+    assert accuracy(audit, "int8")["top1"]["value"] == pytest.approx(1 - wrong)
     assert any(
         "of its answers are no label ('fox')" in one["sentence"] for one in audit["admission"]
     )

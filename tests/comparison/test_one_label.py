@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from scotoma.run import read_json
+from tests.audits import accuracy
 from tests.commands import scotoma
 
 N = 60
@@ -26,7 +27,7 @@ def test_answers_to_one_label_are_right_or_wrong(tmp_path: Path, changed: int) -
     code, _, err = scotoma("compare", *sides, "--out", out, "--quiet")
     assert code == 0, err
     audit = read_json(out / "audit.json")
-    assert audit["accuracy"]["after"]["top1"]["value"] == pytest.approx((N - changed) / N)
+    assert accuracy(audit, "after")["top1"]["value"] == pytest.approx((N - changed) / N)
     sentences = [note["sentence"] for note in audit["admission"]]
     assert any(one.endswith("was not asked: every label is the same") for one in sentences)
 

@@ -37,7 +37,7 @@ PRUNED = {
     "over_index": [
         {"attribute": "age=old", "n": 50, "n_flagged": 46, "share_in_data": 0.5,
          "share_in_flagged": 0.8070,
-         "change": {"value": 61.4, "low": 42.5, "high": 8000.0}},
+         "change": {"value": 0.614, "low": 0.425, "high": 80.0}},
         {"attribute": "age=young", "n": 50, "share_in_data": 0.5,
          "change": {"value": None, "reason": "no CIE"}},
     ],
@@ -51,7 +51,8 @@ CONTENT: dict[str, Any] = {
         {"name": "pruned", "members": 5},
     ],
     "groups": [
-        {"key": "all", "name": "all", "train": 200}, {"key": "age=old", "name": "old", "train": 50},
+        {"key": "all", "name": "all", "train": 200},
+        {"key": "age=old", "name": "old", "train": 50, "n": 50},
     ],
     "examples": {"test": 1798, "clusters": 899, "train": 200, "classes": ["cat", "dog"]},
     "accuracy": {

@@ -18,6 +18,7 @@ from onnx import numpy_helper
 from PIL import Image
 
 from scotoma.steps import prepare
+from tests.audits import accuracy
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 from tests.test_taking_in import model
@@ -96,7 +97,7 @@ def repeat(home: Path, *options: str) -> tuple[dict[str, Any], str]:
 
 def top1(home: Path) -> float:
     """Accuracy of the dense members, as the repeated audit has it."""
-    value: float = repeat(home)[0]["accuracy"]["dense"]["top1"]["value"]
+    value: float = accuracy(repeat(home)[0], "dense")["top1"]["value"]
     return value
 
 
@@ -121,7 +122,7 @@ MEASURING = {"divergence", "bias", "slices", "verdict", "report"}
 def test_labels_of_test_examples_are_measured_again_and_nothing_is_trained(home: Path) -> None:
     before = json.loads((home / "run" / "audit.json").read_text())["inputs"]
     again, audit, err = made_again(home, lambda: attributes(home, inverted=("test",)))
-    assert audit["accuracy"]["dense"]["top1"]["value"] == 0
+    assert accuracy(audit, "dense")["top1"]["value"] == 0
     now, then = ({row["key"]: row["sha256"] for row in rows} for rows in (audit["inputs"], before))
     assert now["images"] == then["images"]
     assert now["attributes"] != then["attributes"]
@@ -135,7 +136,7 @@ def test_labels_of_test_examples_are_measured_again_and_nothing_is_trained(home:
 
 def test_labels_of_training_examples_are_learned_again(home: Path) -> None:
     again, audit, err = made_again(home, lambda: attributes(home, inverted=("train",)))
-    assert audit["accuracy"]["dense"]["top1"]["value"] == 0
+    assert accuracy(audit, "dense")["top1"]["value"] == 0
     assert again >= MEASURING | {"train-000", "quantize-000", "predict-000"}
     assert "models are trained again" in err
 
@@ -157,7 +158,7 @@ def test_replaced_images_are_read_again(home: Path) -> None:
     shutil.rmtree(home / "images")
     again, audit, _ = made_again(home, lambda: images(home, inverted=True))
     assert again >= MEASURING | {"train-000"}
-    assert audit["accuracy"]["dense"]["top1"]["value"] == 1
+    assert accuracy(audit, "dense")["top1"]["value"] == 1
 
 
 def test_a_file_of_the_same_size_and_time_is_seen_to_be_another(home: Path) -> None:
@@ -171,7 +172,7 @@ def test_a_file_of_the_same_size_and_time_is_seen_to_be_another(home: Path) -> N
         assert (path.stat().st_size, path.stat().st_mtime_ns) == (size, kept.st_mtime_ns)
 
     again, audit, _ = made_again(home, replace)
-    assert audit["accuracy"]["dense"]["top1"]["value"] < 1
+    assert accuracy(audit, "dense")["top1"]["value"] < 1
     assert "predict-000" in again
     assert "train-000" not in again
 
@@ -202,7 +203,7 @@ def test_another_folder_of_the_same_name_is_another_input(audited: Path, tmp_pat
         assert code in (0, 1, 3), err
         found.append(json.loads(out))
     assert len(list((tmp_path / "here" / "runs").iterdir())) == 1
-    assert [one["accuracy"]["dense"]["top1"]["value"] for one in found] == [1, 0]
+    assert [accuracy(one, "dense")["top1"]["value"] for one in found] == [1, 0]
     digests = [{row["key"]: row["sha256"] for row in one["inputs"]} for one in found]
     assert digests[0]["images"] == digests[1]["images"]
     assert digests[0]["attributes"] != digests[1]["attributes"]
@@ -245,7 +246,7 @@ def test_predictions_in_object_storage_that_were_replaced_are_read_again(
             s3.put(name, content)
 
     again, audit, err = made_again(tmp_path, replace)
-    assert audit["accuracy"]["dense"]["top1"]["value"] < 0.6
+    assert accuracy(audit, "dense")["top1"]["value"] < 0.6
     assert again >= MEASURING | {"prepare-000"}
     assert "note    source.files (2 of 2 files, such as dense.csv) changed since the last" in err
 
@@ -325,7 +326,7 @@ def test_weights_beside_a_model_are_inputs_too(tmp_path: Path) -> None:
     graph = (home / "models" / "dense" / "m.onnx").read_bytes()
     again, audit, err = made_again(home, lambda: weights(-1))
     assert (home / "models" / "dense" / "m.onnx").read_bytes() == graph
-    assert audit["accuracy"]["dense"]["top1"]["value"] == 0
+    assert accuracy(audit, "dense")["top1"]["value"] == 0
     assert again >= MEASURING | {"import_models-000", "predict-000"}
     assert "prepare" not in again
     assert "weights.bin) changed since the last audit in this folder: models are imported" in err

@@ -46,7 +46,7 @@ FIELDS = (
 )  # fmt: skip
 # Section of audit.json: the question that it answers.
 QUESTIONS = {
-    "accuracy": "accuracy", "divergence": "divergence",
+    "divergence": "divergence",
     "examples": "examples", "groups": "groups", "labels": "labels",
     "one_model": "one model", "parity": "parity", "robustness": "robustness",
     "slices": "slices", "variants": "variants",
@@ -84,7 +84,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "fairness": ("column", "metric"),
     "flips": ("kind",),
     "groups": ("group", "key"),
-    "ledger": ("group",),
     "minority": ("technique", "baseline", "metric"),
     "one_model.variants": ("members",),
     "over_index": ("attribute",),
@@ -96,7 +95,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "subgroups": ("metric", "group", "class"),
     "tests": ("rule", "metric", "group", "class"),
     "thresholds": ("percentile",),
-    "top1": ("subset",),
 }
 # What of an identity has a part of its own in an address; all else is a condition.
 PARTS = {
@@ -232,6 +230,7 @@ def _audit(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
     variants = frozenset(variant["name"] for variant in content["variants"])
     for question, own in content["rows"].items():
         STORED[question](rows, question, own)
+    _sizes(rows, content)
     for section, part in content.items():
         if section in NO_NUMBERS or section in ("level", "rows"):
             continue
@@ -323,6 +322,41 @@ def _gaps(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -
             rows.add(at, "value", row["number"]["value"])
         else:
             _estimate(rows, at, row["number"])
+
+
+def _accuracy(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Accuracy of a variant, and of each member."""
+    for row in found:
+        at = _row_address(question, row)._replace(what=row["what"])
+        _estimate(rows, at, row["number"])
+        for place, one in enumerate(row["models"]):
+            rows.add(at._replace(what=f"members.{place}"), "value", one)
+
+
+def _changes(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Shares of examples that change."""
+    for row in found:
+        what = "" if row["what"] == "flips" else row["what"]
+        at = _row_address(question, row, "subset", "attribute")._replace(what=what)
+        _estimate(rows, at, row["number"])
+        for part, own in row.get("spread", {}).items():
+            rows.add(at._replace(what=f"{what}_variance.{part}"), "value", own)
+
+
+def _sizes(rows: _Collected, content: Mapping[str, Any]) -> None:
+    """Examples of each group and subset whose shares are measured: counts of the file tell them."""
+    sizes = {group["key"]: group["n"] for group in content["groups"]}
+    for row in content["rows"].get("divergence", ()):
+        counted = content["divergence"][row["variant"]]
+        n, cies = counted["cie"]["n"], counted["cie"]["cie"]["count"]
+        subsets = {"all": n, "CIEs": cies, "non-CIEs": n - cies}
+        for one in counted["thresholds"]:
+            subsets[f"taxicab {one['percentile']:g}"] = 0 if one["reason"] else one["wanted"]
+        at = _row_address("divergence", row, "subset", "attribute")
+        if row["what"] == "ledger.changed":
+            rows.add(at._replace(what="ledger.n"), "value", sizes[row["group"]])
+        elif row["what"] == "top1.dense":
+            rows.add(at._replace(what="top1.n"), "value", subsets[row["facts"]["subset"]])
 
 
 def _rates(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
@@ -592,9 +626,9 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 
 # Question whose numbers are rows of audit.json: how they are read.
 STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
-    "boxes": _boxes, "clarify": _clarify, "fairness": _fairness, "gaps": _gaps, "impact": _impact,
-    "labels": _labels, "rates": _rates, "robustness": _robustness, "scores": _scores,
-    "slices": _slices, "unanswered": _rates,
+    "accuracy": _accuracy, "boxes": _boxes, "clarify": _clarify, "divergence": _changes,
+    "fairness": _fairness, "gaps": _gaps, "impact": _impact, "labels": _labels, "rates": _rates,
+    "robustness": _robustness, "scores": _scores, "slices": _slices, "unanswered": _rates,
 }  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,

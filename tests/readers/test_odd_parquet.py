@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.audits import accuracy
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -211,7 +212,7 @@ def test_an_audit_reads_folders_of_spark_as_tables(tmp_path: Path) -> None:
     assert code in (0, 1, 3), err
     audit = json.loads((tmp_path / "run" / "audit.json").read_text())
     assert audit["examples"]["test"] == N
-    assert audit["accuracy"]["int8"]["top1"]["value"] == pytest.approx((INT8 == LABEL).mean())
+    assert accuracy(audit, "int8")["top1"]["value"] == pytest.approx((INT8 == LABEL).mean())
     assert {entry["key"]: entry["files"] for entry in audit["inputs"]} == {
         "examples": 2, "files": 4
     }  # fmt: skip

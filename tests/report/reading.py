@@ -104,9 +104,12 @@ def unknown_numbers(page: str, content: dict, *others: dict) -> list[str]:
             known |= set(re.findall(NUMBER, value))
         elif value is not None and not isinstance(value, bool):
             known |= printed(value)
-    for found in content["accuracy"].values():
-        if len(found["members"]) > 1:
-            known |= printed(statistics.stdev(found["members"]))
+    for row in content["rows"].get("accuracy", ()):
+        if len(row["models"]) > 1:
+            known |= printed(statistics.stdev(row["models"]))
+    for row in content["rows"].get("divergence", ()):
+        counted = content["divergence"][row["variant"]]["cie"]  # of the others no count is kept
+        known |= printed(counted["n"] - counted["cie"]["count"])
     for part in ("variants", "gallery"):
         for rows in content[part].values() if isinstance(content[part], dict) else [content[part]]:
             known.add(str(len(rows)))

@@ -28,7 +28,6 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
         for question, rows in content["rows"].items()
     }
     content["parity"] = {}
-    content["accuracy"] = {one: content["accuracy"][one] for one in ("dense", name)}
     content["parity"] = {k: row for k, row in content["parity"].items() if k in ("dense", name)}
     content["one_model"]["variants"] = {name: content["one_model"]["variants"][name]}
     gate["variants"] = [v for v in gate["variants"] if v["name"] == name]
@@ -39,12 +38,14 @@ def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
 def no_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     content["groups"] = content["groups"][:1]
     content["rows"] |= {"gaps": [], "clarify": []}
-    rows = content["rows"]["rates"]
-    content["rows"]["rates"] = [row for row in rows if row["group"] == "all"]
+    for question in ("rates", "divergence"):
+        content["rows"][question] = [
+            row
+            for row in content["rows"][question]
+            if row.get("group") in (None, "all") and row["what"] != "over_index.change"
+        ]
     for name in content["divergence"]:
         content["divergence"][name]["over_index"] = []
-        found = content["divergence"][name]["ledger"]
-        content["divergence"][name]["ledger"] = [row for row in found if row["group"] == "all"]
         for pair in content["gallery"][name]:
             for card in filter(None, pair.values()):
                 card["attributes"] = {}
@@ -79,13 +80,16 @@ def many_groups(content: dict[str, Any], images: Any, gate: Any, measured: Any) 
     group = content["groups"][1]
     for i in range(58):
         content["groups"].append({**group, "key": f"side.g{i}", "name": f"group {i}"})
-    rows = content["rows"]["rates"]
-    mine = [row for row in rows if row["group"] == group["key"]]
-    rows += [{**row, "group": f"side.g{i}"} for i in range(58) for row in mine]
+    for question in ("rates", "divergence"):
+        rows = content["rows"][question]
+        mine = [row for row in rows if row.get("group") == group["key"]]
+        rows += [{**row, "group": f"side.g{i}"} for i in range(58) for row in mine]
+    known = {"attribute": group["key"]}
+    mine = [row for row in rows if row.get("facts") == known]
+    rows += [{**row, "facts": {"attribute": f"side.g{i}"}} for i in range(58) for row in mine]
     for found in content["divergence"].values():
-        for part, key in (("ledger", "group"), ("over_index", "attribute")):
-            row = next(row for row in found[part] if row[key] == group["key"])
-            found[part] += [{**row, key: f"side.g{i}"} for i in range(58)]
+        row = next(row for row in found["over_index"] if row["attribute"] == group["key"])
+        found["over_index"] += [{**row, "attribute": f"side.g{i}"} for i in range(58)]
     return content, images, gate, measured
 
 

@@ -19,7 +19,7 @@ from scotoma.document import Chart, Document
 from scotoma.document.charts import drawings
 from scotoma.document.html import html_page
 from scotoma.tracking.trend import audited, draw_trend, trend_document
-from tests.audits import gate_file, whole
+from tests.audits import changes, gate_file, whole
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
 from tests.sections import kept
@@ -37,8 +37,8 @@ def records(make_audit: Callable[..., Any]) -> list[LoggedAudit]:
     )
     gate = found.gate | {"warnings": [HOSTILE]}
     drifted = copy.deepcopy(found.content)
-    name = list(drifted["divergence"])[-1]
-    drifted["divergence"][name]["cie"]["excess"] |= {"value": 0.3, "low": 0.2, "high": 0.4}
+    cie = changes(drifted, list(drifted["divergence"])[-1])["cie"]
+    cie["excess"] |= {"value": 0.3, "low": 0.2, "high": 0.4}
 
     def month(number: int, state: str, reason: str = "", audit: Any = None) -> LoggedAudit:
         return LoggedAudit(
@@ -103,7 +103,8 @@ def test_every_audit_has_its_row_the_newest_first(records: list[LoggedAudit]) ->
     audit = records[3].audit
     assert audit is not None
     for row in april:
-        own = audit.divergence[row["variant"].value].cie.excess
+        own = audit.number("divergence", row["variant"].value, "cie.excess")
+        assert own is not None
         assert own.value is not None
         assert row["excess"].value == f"{100 * own.value:+.2f}".replace("-", "\N{MINUS SIGN}")
         assert row["examples"].value == "60"

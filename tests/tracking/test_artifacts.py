@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.audits import accuracy
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, write
 from tests.steps import steps_in_this_process
@@ -56,7 +57,7 @@ def test_numbers_are_logged_and_what_to_do_about_the_files_is_said(
     audit = json.loads((home / "run" / "audit.json").read_text())
     for run in runs:
         variant = run.data.tags["scotoma.variant"]
-        top1 = audit["accuracy"][variant]["top1"]["value"]
+        top1 = accuracy(audit, variant)["top1"]["value"]
         assert run.data.metrics["accuracy"] == pytest.approx(top1)
         assert run.data.params
     members = client.search_runs([experiments["elsewhere.models"]])

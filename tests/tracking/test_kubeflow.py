@@ -72,12 +72,13 @@ def test_the_root_run_gets_the_verdict_and_ours_point_to_it(
     described = client.get_run(root)
     assert described.data.tags["scotoma.verdict"] == gate.verdict
     (judged,) = gate.variants
-    excess = audit.divergence[judged.name].cie.excess.value
+    excess = audit.number("divergence", judged.name, "cie.excess").value
+    top1 = {row.variant: row.number.value for row in audit.numbers("accuracy")}
     assert described.data.metrics == pytest.approx(
         {
             "verdict": {"PASS": 0, "UNSURE": 1, "FAIL": 2}[gate.verdict],
-            "dense/top1": audit.accuracy["dense"].top1.value,
-            "prune-0.9/top1": audit.accuracy["prune-0.9"].top1.value,
+            "dense/top1": top1["dense"],
+            "prune-0.9/top1": top1["prune-0.9"],
             "prune-0.9/verdict": {"PASS": 0, "UNSURE": 1, "FAIL": 2}[judged.verdict],
             "prune-0.9/cie_excess_points": 100 * (excess or 0.0),
             "prune-0.9/worst_group_points": described.data.metrics["prune-0.9/worst_group_points"],

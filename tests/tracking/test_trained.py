@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scotoma.run import read_json
-from tests.audits import rates
+from tests.audits import accuracy, rates
 from tests.commands import scotoma
 from tests.faults.made import TRAINED
 from tests.steps import steps_in_this_process
@@ -73,7 +73,7 @@ def test_metrics_are_for_a_reader_and_all_of_them_are_there(logged: Logged) -> N
     metrics = logged.variants["prune-0.5"].data.metrics
     head = [name for name in metrics if "/" not in name]
     assert 3 < len(head) <= 25
-    top1 = audit["accuracy"]["prune-0.5"]["top1"]
+    top1 = accuracy(audit, "prune-0.5")["top1"]
     shown = tuple(metrics[f"accuracy{end}"] for end in ("", "_low", "_high"))
     assert shown == (top1["value"], top1["low"], top1["high"])
     assert {"error_rise_worst", "error_rise_worst_low", "cie_excess"} < set(head)

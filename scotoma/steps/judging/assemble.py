@@ -173,6 +173,7 @@ def classified(
     boxes, gaps = detectors or MeasuredRows(), bias.rows.get("gaps", ())
     return measured | {
         "rows": bias.rows
+        | {"divergence": divergence.rows}
         | ({"gaps": (*gaps, *adjusted_rows(gaps))} if gaps else {})
         | ({"boxes": boxes.rows} if detectors else {}),
         "admission": (*bias.admission, *boxes.admission),
@@ -185,7 +186,7 @@ def _scored(run: Run) -> dict[str, Any]:
     score = run.config.source.score
     assert score is not None
     section = read_part(run.section("bias"), MeasuredRows)
-    parts = ("accuracy", "divergence", "gallery", "parity")
+    parts = ("divergence", "gallery", "parity")
     return {part: {} for part in parts} | {
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
         "admission": section.admission,

@@ -182,12 +182,13 @@ class AgainstLabels:
     folder: Path | None = None
     most_class_rows: int = MOST_CLASS_ROWS
 
-    def accuracy(self, predictions: Predictions) -> dict[str, Any]:
+    def accuracy(self, predictions: Predictions) -> list[dict[str, Any]]:
         """Mean top-1 accuracy of a population with its interval, and that of each member."""
         correct = predictions.predicted == self.examples.labels[:, None]
         top1 = Units.of(len(correct), self.examples.clusters).mean(correct)
         words = Words("hit", "examples", "the test split")
-        return {"top1": top1.rate(words), "members": correct.mean(axis=0)}
+        (row,) = rows_at({}, {"top1": top1.rate(words)})
+        return [row | {"models": correct.mean(axis=0)}]
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure one compressed population, and leave its rates in the folder."""
@@ -380,18 +381,18 @@ class Harms:
         of_label = None if whole is None else whole.codes
         chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
         runs = bool(self.examples.attributes) and self.run_to_run
-        questions = {part: each(part) for part in ("impact", "rates", "gaps")}
+        questions = {part: each(part) for part in ("accuracy", "impact", "rates", "gaps")}
         questions["unanswered"] = some("unanswered")
         if self.clarify:
             of_data, of_dense = self._outcomes.of_data(), self._outcomes.of_dense()
             questions["clarify"] = {None: of_data, "dense": of_dense, **each("clarify")}
         if runs:
-            questions["fairness"] = {"dense": self._runs.of_dense()} | each("fairness")
+            questions["fairness"] = {"dense": self._runs.of_dense(), **each("fairness")}
         if whole is not None:
-            questions["labels"] = {"dense": whole.of_dense()} | each("labels")
+            questions["labels"] = {"dense": whole.of_dense(), **each("labels")}
 
         return {
-            **{part: each(part) for part in ("accuracy", "answers")},
+            "answers": each("answers"),
             "one_model": RISK_LIMITS | {"variants": each("one_model")},
             "class_rates": 0 if labelled is None else labelled.class_rates,
             "admission": [*notes, *lines("admission"), *chance],
