@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def welch_difference(b: Floats, o: Floats, level: float) -> Estimate:
     return _mean(value, [(variance_of(one) / one.size, one.size - 1) for one in (b, o)], on)
 
 
-def _mean(value: float, parts: list[tuple[float, float]], on: dict[str, Any]) -> Estimate:
+def _mean(value: float, parts: Sequence[tuple[float, float]], on: dict[str, Any]) -> Estimate:
     """The t interval of what varies by independent parts: variance and degrees of freedom each."""
     total, df = satterthwaite(parts)
     if not total > 0:
@@ -218,7 +218,7 @@ def two_level_mean(
     on = rests_on(runs, level=level, note=THIS_TEST_SET if draws is None else "")
     if not np.isfinite(differences).all():
         return undefined(UNDEFINED_IN_A_RUN, **on)
-    parts = [(variance_of(differences) / runs, runs - 1)]
+    parts = [(variance_of(differences) / runs, runs - 1.0)]
     if draws is not None:
         parts.append((float(covariance_of_draws(draws[:, None])[0, 0]), math.inf))
     return _mean(mean_of(differences), parts, on)

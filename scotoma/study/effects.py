@@ -117,8 +117,9 @@ def _signed(arms: Sequence[Floats], signs: Sequence[int], level: float) -> Effec
     )
     if not variance > 0:
         return without("all answers are equal within each arm", value)
-    size = {"n": found.n, "members": found.annotators}
-    shown = Estimate.on_scale(value, variance**0.5, float(df), level=level, **size)
+    shown = Estimate.on_scale(
+        value, variance**0.5, float(df), n=found.n, members=found.annotators, level=level
+    )
     most = max(1, len(arms) / 2)
     return found.model_copy(
         update={

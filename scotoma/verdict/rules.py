@@ -495,7 +495,7 @@ SINCE = RuleKind(
     whats={"absolute": "change"},
     asks=_asks_since,
     words=_since_words,
-    nothing=lambda asking: asking.before and asking.before.nothing(asking.rows.variant),
+    nothing=lambda asking: asking.before.nothing(asking.rows.variant) if asking.before else None,
     label=lambda asking: asking.before.label(asking.rows.variant) if asking.before else "",
 )
 
