@@ -131,7 +131,8 @@ def same_questions(
             "add --allow-missing to compare the others"
         )
     kept = asked.select(pl.col("key").is_in(common.implode()).fill_null(False)).to_series()
-    notes = [f"questions are clusters: {len(common):,} by {by}, each for {len(names)} values of {of}"]
+    several = f"each for {len(names)} values of {of}"
+    notes = [f"questions are clusters: {len(common):,} by {by}, {several}"]
     if left_out := int((~kept).sum()):
         notes.append(
             f"left out: {left_out:,} answers to questions without {by}, or that are not in every "
