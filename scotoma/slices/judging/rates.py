@@ -158,8 +158,8 @@ def hypergeometric_tail(
         places, mass = places[summed], mass[summed]
         x, draws = k[places].astype(np.float64), n[places].astype(np.float64)
         tails[places] = np.minimum(mass * _series(x, draws, float(all_events), float(rows)), 1.0)
-    below = np.flatnonzero(~many & (k > 0) & (k - 1 >= n + all_events - rows))
-    if keep >= 0.1 and below.size:  # below the mean the tail is near one half or more
+    if keep >= 0.1 and not many.all():  # below the mean the tail is near one half or more
+        below = np.flatnonzero(~many & (k > 0) & (k - 1 >= n + all_events - rows))
         # Fewer events in the slice are more among the rows without the event.
         others = (n - k + 1)[below]
         fewer = hypergeometric_tail(others, n[below], rows - all_events, rows)
