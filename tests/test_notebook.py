@@ -124,6 +124,9 @@ def test_a_notebook_shows_verdict_groups_and_slices_and_no_markup_of_theirs(
                                       audit.slices, audit.plot.groups())
     ]  # fmt: skip
     assert audit.verdict in shown[0]
+    assert "most affected" in shown[0]
+    top1 = audit.variants["top1"].to_list()
+    assert all(f"{100 * one:.1f}%" in shown[0] for one in top1)
     assert all(sentence.split(":")[0] in shown[1] for sentence in audit.verdict.sentences)
     assert HOSTILE in audit.groups["group"].str.join("")[0]
     assert all("<img" not in html for html in shown)

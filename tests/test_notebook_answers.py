@@ -161,3 +161,15 @@ def test_rules_are_a_file_or_its_text(tmp_path: Path) -> None:
 def test_bad_input_gets_a_sentence(call: Any, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         call(scotoma.pair([0, 1], [0, 1], [0, 1]))
+
+
+def test_a_search_for_slices_is_shown_as_a_table_without_markup_of_names() -> None:
+    rows = np.arange(2000)
+    sex = np.where(rows % 2, "<b>f</b>", "m")
+    y, dense = rows % 3 == 0, rows % 3 == 0
+    int8 = np.where((rows % 2 == 1) & (rows % 5 == 0), ~dense, dense)
+    report = scotoma.find_slices(scotoma.pair(y, dense, int8, groups={"sex": sex}))
+    html = report._repr_html_()
+    assert "<table" in html
+    assert "sex = &lt;b&gt;f&lt;/b&gt;" in html
+    assert "<b>" not in html

@@ -367,10 +367,11 @@ class OpenedAudit:
         return "\n".join(map(printable, [f"{head} ({self.place})", *lines]))
 
     def _repr_html_(self) -> str:
-        """The project, the verdict and the variants."""
-        one = self.audit
-        head = f"<strong>{escape(printable(one.project))}</strong>, {one.examples.test:,} examples"
-        return f"<div><p>{head}</p>{self.verdict._repr_html_()}{self.variants._repr_html_()}</div>"
+        """The verdict, and what a terminal shows of the audit."""
+        from scotoma.report.summary import summary
+
+        shown = summary(self.audit, self.gate)._repr_html_()
+        return f"<div><p>{_badge(self.verdict)}</p>{shown}</div>"
 
 
 def _ends(name: str) -> list[str]:

@@ -57,7 +57,7 @@ def _more(audit: Audit) -> Iterator[str]:
     of_scores, members = audit.scores is not None, min(one.members for one in audit.variants)
     for variant in () if of_scores else audit.compressed:
         for gap in shown_gaps(audit, variant.name):
-            yield f"{variant.name}: {gap_words(audit, gap)}"
+            yield f"{variant.name}: {gap_words(audit, gap)}."
     for variant in () if of_scores else audit.compressed:
         yield from _corrupted(audit, variant.name)
     if not audit.labelled and not of_scores:
@@ -259,4 +259,4 @@ def _corrupted(audit: Audit, variant: str) -> Iterator[str]:
             f"; under {most.fact('family')}, {audit.group_names[most.group or '']} loses "
             f"{in_words(most.number, 'extent')} more than the other examples"
         )
-    yield sentence
+    yield f"{sentence}."

@@ -393,6 +393,11 @@ class SliceReport:
         """Return one row a slice, ready for CSV: numbers with n, interval and reason."""
         return pl.DataFrame([_row(one) for one in self.slices], schema=COLUMNS, orient="row")
 
+    def _repr_html_(self) -> str:
+        from scotoma.slices.found_section import search_document
+
+        return search_document("Slices", self, self.notes)._repr_html_()
+
     def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
         """Return all fields, safe in JSON.
 
