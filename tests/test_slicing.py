@@ -14,10 +14,12 @@ import pytest
 from PIL import Image
 
 from scotoma.config import parse_config
+from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
+from scotoma.slices import SearchSettings
 from scotoma.slices.features import conditions_together
 from scotoma.steps import slices as slicing
 from tests.slices.searching import find_slices
@@ -133,6 +135,19 @@ def test_an_audit_searches_as_its_configuration_says(tmp_path):
     )  # fmt: skip
     assert [one["text"] for one in search["slices"]] == [one.text for one in report.slices][:20]
     assert "class = cat" in [one.text for one in report.slices]
+
+
+def test_an_audit_and_a_search_start_from_the_same_defaults_and_bounds():
+    search, audit = SearchSettings(), SliceSettings()
+    for name in ("mode", "alpha", "min_size"):
+        assert getattr(audit, name) == getattr(search, name)
+        ours, theirs = (
+            type(one).model_json_schema()["properties"][name] for one in (search, audit)
+        )
+        rules = {"enum", "minimum", "exclusiveMinimum", "exclusiveMaximum", "maximum"}
+        assert {k: ours[k] for k in rules & ours.keys()} == {
+            k: theirs[k] for k in rules & theirs.keys()
+        }
 
 
 @pytest.mark.parametrize(("features", "rows", "together"), [(2, 100, 3), (60, 10**5, 1)])
