@@ -42,7 +42,6 @@ Codes: TypeAlias = npt.NDArray[np.intp]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Columns: TypeAlias = Mapping[str, pl.Series]
 
-ANOTHER = "another answer"  # the class that nobody chose, where every answer is the only label
 OFTEN = 2  # rows of the label column that make a class of a word that may mean a missing value
 
 
@@ -203,8 +202,6 @@ class Pair:
         named = {*spoken}
         if names is None or outcomes:
             named |= {*pl.concat(columns).drop_nulls().unique()}
-        if outcomes and len(named) == 1:
-            named.add(ANOTHER)
         numbered = NumberedClasses.of(named, columns)
         formed = Groups.of(
             {name: column.filter(known) for name, column in (groups or {}).items()},

@@ -40,6 +40,7 @@ from scotoma.steps.measures.rates import MOST_CLASS_ROWS, MOST_JUDGED, class_rat
 from scotoma.steps.slices import harmed_slices
 from scotoma.verdict.gate import applied_rules, judge
 
+ANOTHER = "another answer"  # the class that nobody chose, where every answer is the only label
 RESERVED = ("example_id", "split", "label", "cluster", FEATURES, "image", "image_name")
 
 
@@ -103,6 +104,8 @@ class AnswersInMemory:
                 "a pair must hold dense answers to be measured, got compressed ones alone"
             )
         classes = _common_classes(pairs)
+        if len(classes) == 1 and own.labels is not None:
+            classes = (*classes, ANOTHER)
         if len(classes) < 2:
             raise DataError(
                 f"y must hold at least two classes, got {listed(list(classes))} alone; pass "
