@@ -325,6 +325,7 @@ def test_models_that_differ_stand_beside_the_floor_and_copies_alone(audit: dict[
     assert "the noise floor" in " ".join(summary(audit).split())
     cie["floor"] |= UNDEFINED
     assert len(cells_of(audit, "dense")) == 4
+    assert "floor" not in summary(audit)
 
 
 def test_a_difference_that_is_not_known_is_called_so_with_its_reason(

@@ -129,7 +129,8 @@ def _labels(audit: Audit, gate: GateResult) -> Table:
     ]
     longer = replace(shorter, rows=both)
     fits = any(relatives) and len(text_table(longer)) == len(text_table(shorter))
-    return replace(longer if fits else shorter, note=_legend(audit, has_relatives=fits))
+    legend = _legend(audit, has_floor="differ" in rows[0], has_relatives=fits)
+    return replace(longer if fits else shorter, note=legend)
 
 
 def _scores(audit: Audit, gate: GateResult) -> Table:
@@ -213,15 +214,14 @@ def _failing(tests: Sequence[str]) -> str:
     return f" (fails: {', '.join(tests[:NAMED])}{more})"
 
 
-def _legend(audit: Audit, *, has_relatives: bool) -> str:
+def _legend(audit: Audit, *, has_floor: bool, has_relatives: bool) -> str:
     derived = audit.numbers("divergence", what="flips")
-    trained = any(not one.cie.paired for one in audit.divergence.values())
     worst = MEANING + (" After the group: the relative change." if has_relatives else "")
     if not audit.labelled:
         worst = "Changed: predictions that change in the group that surely changes most."
-    dense = "; beside dense, how often two dense models do, which is the noise floor" * trained
+    dense = "; beside dense, how often two dense models do, which is the noise floor" * has_floor
     alone = ""
-    if derived and trained:
+    if derived and has_floor:
         alone = " Models made from a dense one, such as int8, have no floor."
     return (
         "CIE: examples whose most frequent label changes. Differ: how often a dense and a "
