@@ -122,6 +122,7 @@ def test_a_file_that_is_no_audit_gets_one_sentence(fault: str) -> None:
         ({"scope": "all"}, "scope should be 'population' or 'shipped', got \"all\""),
         ({"rows": {}}, "accuracy must hold dense, prune-0.9, got nothing"),
         ({"rows": ROWS | {"impact": STRANGE}}, "rows must name variants of the audit, got int8"),
+        ({"rows": ROWS | {"flips": []}}, "scores, robustness, got flips"),
         ({"variants": []}, "variants should have at least 1 item"),
         ({"groups": [{"key": "all", "name": "all", "n": 1, "train": 1}]}, "got sex=male"),
     ],

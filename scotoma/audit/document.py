@@ -21,6 +21,7 @@ from scotoma.audit.base import (
 )
 from scotoma.audit.divergence import Divergence, SliceSearch
 from scotoma.audit.groups import ClassRates, ScoreReport
+from scotoma.audit.questions import QUESTIONS
 from scotoma.audit.robustness import RobustnessReport
 
 VERSION = 3
@@ -257,38 +258,7 @@ class Audit(Part):
     rows: dict[str, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Numbers by the question that they answer. "
-        "`accuracy`: `top1`, the share of test examples that the members of a variant get right; "
-        "absent without labels. Do not read a difference off two overlapping intervals: the "
-        "populations share their examples, so differences are more certain than the values. "
-        "`divergence`: which examples change, see [divergence](#divergence). "
-        "`rates`: the error of each group, and its false positive and false negative rates (`fpr`, "
-        "`fnr`), of the positive class or of each class against the rest: `dense`, `compressed`, "
-        "their difference (`absolute`, a fraction), and compressed / dense - 1 (`relative`); "
-        "a large relative change of a small rate can be few examples: see its `effective_events`. "
-        "`unanswered`: the same of the share without an answer; absent where everything has one. "
-        "`impact`: the recall of each class (`dense`, `compressed`), and what it loses beyond "
-        "the accuracy that the model loses (`beyond accuracy`), above 0 where it loses more. "
-        "`gaps`: how much more the error of `group_b` rises than that of `group_a`, which is the "
-        "advantaged one where the configuration names it (`rise_a`, `rise_b`, and `gap`, with the "
-        "covariance of the two groups in its interval); `p_adjusted` by Holm over all gaps of the "
-        "audit. "
-        "`clarify`: [the 21 metrics](measuring.md#the-21-metrics-of-clarify) of `labels`, of the "
-        "training examples and of the test examples (`split`), and of predictions (`dense`, "
-        "`compressed`, `change`). Facet a is the advantaged, d the disadvantaged. If the "
-        "configuration names the advantaged value, d is all others; if not, of two values the one "
-        "that is rarer among the training examples (without any, the test examples), and of more "
-        "each in turn, against the rest. Strata are the values of all other attributes together. "
-        "Metric `selected` holds the four-fifths rule: the `rate` at which a group gets the "
-        "favourable class, and its `ratio` to that of the group selected most. "
-        "`fairness`: how far models of other seeds lie apart in the seven metrics of the "
-        "fixed-seed study, and whether compression moves that. "
-        "`labels`: whole examples that change in any of several labels, and average precision. "
-        "`boxes`: AP and AR of detectors, whose n are images. "
-        "`slices`: the error on slices that nobody named, and what tested them. "
-        "`scores`: means and quantiles, where each example has a score. "
-        "`robustness`: what corrupted pictures and other test sets cost; `curves` accuracy against "
-        "severity, `by_corruption` each corruption by itself, `losses` every group under every "
-        "family, compressed beside dense, `confidence` how sure models are.",
+        + " ".join(f"`{name}`: {words}" for name, words in QUESTIONS.items()),
     )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
@@ -356,6 +326,8 @@ class Audit(Part):
         ):
             if unknown := sorted(set(rows) - set(compressed)):
                 raise ValueError(f"{part} must name variants of the audit, got {unknown[0]}")
+        if unknown := sorted({*self.rows} - {*QUESTIONS}):
+            raise ValueError(f"rows must answer {', '.join(QUESTIONS)}, got {unknown[0]}")
         every = (row.variant for rows in self.rows.values() for row in rows)
         if unknown := sorted({name for name in every if name is not None} - set(names)):
             raise ValueError(f"rows must name variants of the audit, got {unknown[0]}")

@@ -9,12 +9,9 @@ import polars as pl
 
 from scotoma.audit.base import Quantity, Row, Spread
 from scotoma.audit.document import Audit
+from scotoma.audit.questions import QUESTIONS
 
 NUMBERS = "numbers.parquet"
-QUESTIONS = (
-    "accuracy", "divergence", "impact", "rates", "unanswered", "gaps", "clarify", "fairness",
-    "slices", "labels", "boxes", "scores", "robustness",
-)  # fmt: skip
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
 VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)
 SCHEMA: dict[str, type[pl.DataType]] = {
