@@ -126,7 +126,7 @@ def step_costs(
     }
 
 
-ROW_BYTES = 1_890  # of audit.json for one rate of one group
+ROW_BYTES = 2_300  # of audit.json for one rate of one group
 MOST_CLASS_ROWS = 5_000  # beyond it rates of single classes are in numbers.parquet
 AT_ONCE = 2  # variants that are measured side by side
 # Fitted to audits of benchmarks/scale.py; RESULTS.md there compares them with what was measured.
@@ -201,7 +201,7 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
 
     >>> cost = measuring_cost(AuditShape(50_000, 5, 1, 1_000, 201, 200, 3, True))
     >>> round(cost.seconds), round(cost.audit_json_bytes / 1e6, 1)
-    (29, 5.7)
+    (30, 5.8)
     """
     predictions = shape.examples * shape.models * (1 + shape.variants)
     fairness = shape.attributes * (1 + shape.variants)
