@@ -43,7 +43,7 @@ def audit_rows(audit: Audit) -> pl.DataFrame:
 
 def cells(question: str, row: Row) -> tuple[Any, ...]:
     """The cells of `SCHEMA` of a row."""
-    condition = ", ".join(f"{name}={value}" for name, value in row.facts.items()) or None
+    condition = ", ".join(f"{name}={value}" for name, value in sorted(row.facts.items())) or None
     number, spread = row.number, row.spread
     return (
         question, row.variant, row.metric, row.group, row.class_name, condition, row.what,

@@ -211,7 +211,7 @@ def test_the_dossier_has_data_numbers_tests_and_room_for_a_signature(
     assert f"| `error rate` | `all` | {' | '.join(cells)} | {audit.examples.test:,} |" in text
     decided = next(test for test in tests if test.decided_by is not None)
     assert decided.decided_by is not None
-    margin = f"margin {100 * decided.decided_by.margin:+.2f}; n "
+    margin = f"margin {100 * decided.decided_by.margin:+.2f} points; n "
     assert f"{margin}{decided.decided_by.interval.n:,}`" in text
 
 
