@@ -612,6 +612,6 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
                 done = subprocess.run(
                     line, shell=True, env=environment, capture_output=True, text=True, check=True
                 ).stdout
-            assert done == printed
+            assert all(part in done for part in printed.split("...\n"))
         shown += 1
     assert shown == 3
