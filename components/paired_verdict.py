@@ -18,7 +18,7 @@ def paired_verdict(
     Args:
         original: Evaluation logs of the original model, or a table of its answers.
         compressed: Those of the compressed model.
-        options: Options of `scotoma compare`, one a line, such as `--group=sex,age`.
+        options: Options of `scotoma compare`, such as `--group sex,age --margin 0.02`.
 
     Returns:
         Output: PASS, UNSURE or FAIL.
@@ -32,7 +32,7 @@ def paired_verdict(
     return judge_artifacts(
         {"original": original.path, "compressed": compressed.path},
         audit.path,
-        options.splitlines(),
+        options,
         shown={"report.html": page.path, "summary.md": summary.path},
         metrics=metrics.metadata,
     )

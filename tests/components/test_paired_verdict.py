@@ -11,6 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from scotoma.errors import ScotomaError
+from scotoma.steps.kubeflow.paired import judge_artifacts
+
 SCRIPT = """
 import os, sys
 from kfp import dsl, local
@@ -69,7 +72,7 @@ def run(here: Path, first: Path, second: Path, *options: str) -> subprocess.Comp
         [
             sys.executable,
             str(here / "pipeline.py"),
-            *map(str, (here / "kfp", first, second, "\n".join(options))),
+            *map(str, (here / "kfp", first, second, " ".join(options))),
         ],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -87,7 +90,7 @@ def test_a_pipeline_goes_on_by_the_verdict_on_two_artifacts(
 ) -> None:
     first = table(0, tmp_path / f"a.{ending}")
     second = table(harm, tmp_path / f"b.{ending}")
-    done = run(tmp_path, first, second, "--group=sex", "--margin=0.05")
+    done = run(tmp_path, first, second, "--group sex", "--margin=0.05", "--gate")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     (output,) = (tmp_path / "kfp").rglob("paired-verdict/executor_output.json")
     content = json.loads(output.read_text())
@@ -108,3 +111,23 @@ def test_what_the_command_refuses_the_step_says(tmp_path: Path) -> None:
     said = done.stdout + done.stderr
     assert "DataError" in said or "ScotomaError" in said
     assert "income" in said
+    assert "tmp" not in said.partition("DataError: ")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--help", r"^options must leave the audit where it belongs, got --help; leave out --out"),
+        ("--group 'sex", r"^options must be as on a command line: No closing quotation"),
+        ("--gruop sex", r"^No such option: --gruop|'--gruop'|--gruop"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_in_a_sentence(
+    options: str, sentence: str, tmp_path: Path
+) -> None:
+    first = str(table(0, tmp_path / "a.csv"))
+    with pytest.raises(ScotomaError, match=sentence):
+        judge_artifacts(
+            {"original": first, "compressed": first}, str(tmp_path / "audit"), options,
+            shown={}, metrics={},
+        )  # fmt: skip

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import gzip
+import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from scotoma.audit import read_gate
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run
 from scotoma.steps.kubeflow.show import show
 
 # Kubeflow names an artifact after an output, without the ending that says what the file holds.
 ENDINGS = {b"PAR1": ".parquet", b"PK": ".eval"}
+GZIP = b"\x1f\x8b"
+VERDICTS = (0, 1, 3)  # of `--gate`
 LONGEST_LINE = 2**26
 
 
 def judge_artifacts(
     answers: Mapping[str, str],
     folder: str,
-    options: Sequence[str],
+    options: str,
     *,
     shown: Mapping[str, str],
     metrics: MutableMapping[str, float],
@@ -31,7 +35,7 @@ def judge_artifacts(
     Args:
         answers: What each model is called, and the file or folder of its logs or table.
         folder: Where to leave the audit.
-        options: Further ones of `scotoma compare`.
+        options: Further ones of `scotoma compare`, as on its command line.
         shown: Files of the audit that Kubeflow shows, each with the path of its copy for Kubeflow.
         metrics: Gets the numbers that Kubeflow compares.
 
@@ -39,16 +43,27 @@ def judge_artifacts(
         PASS, UNSURE or FAIL.
 
     Raises:
-        DataError: What `scotoma compare` refuses, in its words.
+        ScotomaError: What `scotoma compare` refuses, in its words.
     """
+    try:
+        asked = shlex.split(options, comments=True)
+    except ValueError as error:
+        raise ConfigError(
+            f"options must be as on a command line: {error}; close the quote"
+        ) from error
     with tempfile.TemporaryDirectory() as scratch:
-        places = [_named(place, Path(scratch, name)) for name, place in answers.items()]
-        command = [sys.executable, "-m", "scotoma", "compare", *map(str, places), "--out", folder]
-        command += filter(None, map(str.strip, options))
+        places = [str(_named(place, Path(scratch, name))) for name, place in answers.items()]
+        command = [sys.executable, "-m", "scotoma", "compare", *places, "--out", folder, *asked]
         ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    sys.stderr.write(ended.stderr)
-    if ended.returncode:
-        raise DataError(ended.stderr.strip().rpartition("scotoma: ")[2])
+        said = ended.stderr.replace(f"{scratch}/", "")
+    sys.stderr.write(said)
+    if ended.returncode not in VERDICTS:
+        raise DataError(said.strip().rpartition("scotoma: ")[2])
+    if not Path(folder, "gate.json").exists():
+        raise ConfigError(
+            f"options must leave the audit where it belongs, got {options.strip()}; leave out "
+            "--out and --help"
+        )
     show(Run.open(folder), shown, metrics)
     return read_gate(Path(folder, "gate.json")).verdict
 
@@ -65,10 +80,13 @@ def _named(place: str, name: Path) -> Path:
 def _ending(file: Path) -> str:
     """The ending that fits a file without one."""
     with file.open("rb") as content:
+        packed = content.read(2) == GZIP
+    with gzip.open(file) if packed else file.open("rb") as content:
         first, more = content.readline(LONGEST_LINE), content.readline(1)
     for start, ending in ENDINGS.items():
         if first.startswith(start):
             return ending
-    if not first.lstrip().startswith((b"{", b"[")):
-        return ".csv"
-    return ".jsonl" if more and first.rstrip().endswith(b"}") else ".json"
+    ending = ".csv"
+    if first.lstrip().startswith((b"{", b"[")):
+        ending = ".jsonl" if more and first.rstrip().endswith(b"}") else ".json"
+    return f"{ending}.gz" if packed else ending
