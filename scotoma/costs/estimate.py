@@ -135,8 +135,8 @@ AUDIT_S, AUDIT_BYTES = 3.5, 560e6  # to start, draw the page and end, and what a
 PREDICTION_S, PREDICTION_BYTES = 3.7e-6, 230  # of one model for one example
 PAIR_S = 6.9e-8  # of one prediction under one pair of groups
 SLICE_S = 3.7e-7  # of one example in one set of features
-JSON_S, JSON_BYTES = 3.0e-6, 54  # of a byte of audit.json, which stands for every number in it
-FAIRNESS_BYTES = 14_000  # of the seven metrics of an attribute under one variant, dense too
+JSON_S, JSON_BYTES = 1.7e-6, 54  # of a byte of audit.json, which stands for every number in it
+FAIRNESS_BYTES = 43_000  # of the seven metrics of an attribute under one variant, dense too
 FAIRNESS_S = 0.006  # of the same
 RATE_BYTES = 470  # of a rate of one class in one group
 
@@ -201,7 +201,7 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
 
     >>> cost = measuring_cost(AuditShape(50_000, 5, 1, 1_000, 201, 200, 3, True))
     >>> round(cost.seconds), round(cost.audit_json_bytes / 1e6, 1)
-    (30, 5.8)
+    (29, 9.6)
     """
     predictions = shape.examples * shape.models * (1 + shape.variants)
     fairness = shape.attributes * (1 + shape.variants)
@@ -236,7 +236,7 @@ def _audit_json_bytes(shape: AuditShape) -> int:
     if shape.class_rates <= MOST_CLASS_ROWS:
         rates += shape.class_rates
     each = 60_000 + 3_500 * shape.models  # of a variant: slices, gallery, members
-    per_variant = 1_600 * shape.groups + 13_900 * shape.pairs + 600 * shape.classes + each
+    per_variant = 1_600 * shape.groups + 24_400 * shape.pairs + 2_300 * shape.classes + each
     return round(
         ROW_BYTES * rates
         + shape.variants * per_variant
