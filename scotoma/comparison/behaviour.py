@@ -6,7 +6,7 @@ Read from fields in which logs say why an answer ended and how long it was, neve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from scotoma.comparison.means import GroupScoreEffect, MeanChange, group_effects
 from scotoma.comparison.reruns import BEHAVIOURS, SIDES
 from scotoma.numbers.inputs import Codes, Flags
 from scotoma.printable import printable
+from scotoma.readers.pairing import Pairing
 from scotoma.readers.record import SCORE, EvaluationLog
 
 # Words of inspect_ai, OpenAI, vLLM, Anthropic, Gemini, Bedrock and HELM; only their letters count.
@@ -29,7 +30,13 @@ WORDS = {
 }
 KINDS = {re.sub("[^a-z]", "", word): kind for kind, own in WORDS.items() for word in own.split()}
 OF_HELM = {"cut_off": "finish_reason_length", "output_tokens": "num_output_tokens"}
+OF_REASONS = ("cut_off", "refused", "tool_call")
+LACKS = dict.fromkeys(("cut_off", "refused"), "no known stop reason") | {
+    "tool_call": "no known number of tool calls", "output_tokens": "no number of tokens",
+    "margin": "no margin of log-likelihood",
+}  # fmt: skip
 SHOWN = 3  # unknown reasons in a note
+Logs = Mapping[str, EvaluationLog]  # a task each
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,8 @@ class Behaviour:
         binary: Whether it is a share.
         all: Of all rows whose logs say it.
         groups: Of each group.
+        lacking: Examples that the log of the original, and that of the compressed model, says
+            nothing known of; they are left out.
     """
 
     name: str
@@ -50,43 +59,105 @@ class Behaviour:
     binary: bool
     all: MeanChange
     groups: tuple[GroupScoreEffect, ...]
+    lacking: tuple[int, int]
 
 
 def with_behaviour(log: EvaluationLog) -> EvaluationLog:
-    """Add how answers ended to the scores of a log, and a note on reasons that nobody knows."""
+    """Add how answers ended to the scores of a log; nan where it does not say it plainly."""
     examples = log.examples
     added: dict[str, pl.Series] = {}
     reasons = examples["stop_reason"].drop_nulls().unique().to_list()
     kinds = {word: KINDS.get(_letters(word)) for word in reasons}
     kind = examples["stop_reason"].replace_strict(kinds, default=None, return_dtype=pl.String)
-    if any(kinds.values()):
+    if reasons:
         added |= {name: kind == name for name in ("cut_off", "refused")}
-    called = (examples["tool_calls"] > 0).fill_null(value=False) | (kind == "tool_call").fill_null(
-        value=False
-    )
-    if called.any() or examples["tool_calls"].null_count() < log.examples.height:
-        added["tool_call"] = called
-    if examples["output_tokens"].null_count() < log.examples.height:
+    calls, by_reason = examples["tool_calls"] > 0, kind == "tool_call"
+    if calls.null_count() < examples.height:
+        added["tool_call"] = calls | by_reason  # null where neither says it
+    elif reasons:
+        added["tool_call"] = by_reason
+    if examples["output_tokens"].null_count() < examples.height:
         added["output_tokens"] = examples["output_tokens"]
     for name, own in OF_HELM.items():
         if own in log.scores:
             added[name] = examples[SCORE + own]
-    added = {name: own for name, own in added.items() if name not in log.scores}
-    strange = [word for word in reasons if kinds[word] is None]
-    notes = log.notes
-    if strange:
-        count = examples["stop_reason"].is_in(strange).sum()
-        more = f" and {len(strange) - SHOWN} more" if len(strange) > SHOWN else ""
-        shown = ", ".join(repr(printable(word)[:40]) for word in sorted(strange)[:SHOWN])
-        notes = (*notes, f"{log.task}: the stop reason of {count:,} answers is not known ({shown}"
-                 f"{more}); they count as neither cut off nor refused nor whole.")  # fmt: skip
+    return _with_scores(log, {name: own for name, own in added.items() if name not in log.scores})
+
+
+def _with_scores(log: EvaluationLog, added: Mapping[str, pl.Series]) -> EvaluationLog:
     return replace(
-        log, scores=(*log.scores, *added), notes=notes,
-        examples=examples.with_columns(
+        log, scores=(*log.scores, *added),
+        examples=log.examples.with_columns(
             own.cast(pl.Float64).fill_null(float("nan")).alias(SCORE + name)
             for name, own in added.items()
         ),
     )  # fmt: skip
+
+
+def said_by_either(name: str, logs: Sequence[Logs]) -> tuple[Logs, Logs]:
+    """Logs of two models: where one of them says how answers ended, the other lacks it for all."""
+    first, second = (
+        {
+            task: _with_scores(log, {name: pl.repeat(None, log.examples.height, eager=True)})
+            if name not in log.scores and task in other and name in other[task].scores
+            else log
+            for task, log in own.items()
+        }
+        for own, other in zip(logs, reversed(logs), strict=True)
+    )
+    return first, second
+
+
+@dataclass(frozen=True)
+class Unsaid:
+    """Examples whose log does not say how their answer ended.
+
+    Attributes:
+        share: Of the paired examples, those that lack it on either side.
+        sentences: One a side that lacks it, without an end.
+        whole: Whether a side lacks it for all.
+        happens: Whether it may happen at all: no tool was called where none is there.
+    """
+
+    share: float
+    sentences: tuple[str, ...]
+    whole: bool
+    happens: bool
+
+
+def unsaid(pairing: Pairing, name: str, models: Sequence[str]) -> Unsaid | None:
+    """Count the examples that do not say it, and name why; None where neither log says it at all.
+
+    Args:
+        pairing: The examples that both answered.
+        name: Of a behaviour.
+        models: Names of both.
+    """
+    column, lacking, sentences = SCORE + name, [], []
+    sides = (pairing.baseline, pairing.compressed)
+    if not any(column in own.columns for own in sides):
+        return None
+    for own, model in zip(sides, models, strict=True):
+        rows = own
+        if column in own.columns:
+            rows = own.filter(~pl.col(column).is_finite().fill_null(value=False))
+        lacking.append(rows["pair"].unique())
+        if rows.height:
+            words = rows["stop_reason"].drop_nulls().str.strip_chars().unique().sort().to_list()
+            words = [repr(printable(word)[:40]) for word in words if word and name in OF_REASONS]
+            more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+            why = f" ({', '.join(words[:SHOWN])}{more})" if words else ""
+            count = lacking[-1].len()
+            have = "has" if pairing.examples == 1 else "have"
+            sentences.append(
+                f"{count:,} of {pairing.examples:,} examples of {model} {have} {LACKS[name]}{why}"
+            )
+    share = pl.concat(lacking).n_unique() / pairing.examples
+    whole = any(own.len() == pairing.examples for own in lacking)
+    happens = name != "tool_call" or any(
+        column in own.columns and (own[column] > 0).any() for own in sides
+    )
+    return Unsaid(share, tuple(sentences), whole, happens)
 
 
 def _letters(word: str) -> str:
@@ -109,11 +180,15 @@ def behaviours(
         if not {*columns} <= {*table.columns}:
             continue
         before, after = (table[own].fill_null(float("nan")).to_numpy() for own in columns)
-        known = np.isfinite(before) & np.isfinite(after)
+        said = np.isfinite(before), np.isfinite(after)
+        example = table["example"]
+        known = ~example.is_in(example.filter(pl.Series(~(said[0] & said[1])))).to_numpy()
         if not known.any() or not (before[known].any() or after[known].any()):
             continue
         own = None if clusters is None else clusters[known]
         scores = score_table(before[known], after[known], own)
         inside = {key: mask[known] for key, mask in masks.items() if mask[known].any()}
         groups = group_effects(scores, inside)
-        yield Behaviour(name, rising_is_harm, scores.binary, scores.change(), groups)
+        first, second = (example.filter(pl.Series(~one)).n_unique() for one in said)
+        whole = scores.change()
+        yield Behaviour(name, rising_is_harm, scores.binary, whole, groups, (first, second))

@@ -18,7 +18,7 @@ import polars as pl
 from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
-from scotoma.comparison.behaviour import with_behaviour
+from scotoma.comparison.behaviour import said_by_either, unsaid, with_behaviour
 from scotoma.comparison.bias_scores import NEEDED
 from scotoma.comparison.groups import grouped, groupings, joined
 from scotoma.comparison.means import score_table
@@ -43,7 +43,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import CORRECT, LogColumns
 from scotoma.readers.logs import attributes_of, matching, models_in, read_logs
-from scotoma.readers.pairing import pair
+from scotoma.readers.pairing import MOST_MISSING, Pairing, pair
 from scotoma.readers.record import EvaluationLog
 from scotoma.run.mirror import place_here
 
@@ -54,6 +54,10 @@ USUAL_SCORES = (
 SCORES = [f"score_{side}" for side in SIDES]
 ACCURACY = ("accuracy", "acc")
 SHARES_OF_HARM = ("cut_off", "refused")
+BESIDE = {  # behaviours that are told beside another score, one a field of logs
+    "cut_off": "cut off and refused", "tool_call": "tool calls",
+    "output_tokens": "tokens of output", "margin": "margins of log-likelihood",
+}  # fmt: skip
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
 TABLE_KEYS = {  # columns of --examples that name an example or its content, to those of logs
     **dict.fromkeys(("content_hash", "doc_hash", "sample_hash"), "content_hash"),
@@ -343,9 +347,12 @@ def _compared(
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
     asked: Mapping[str, GroupColumn],
 ) -> ComparedLogs:
+    if question.score in BEHAVIOURS:
+        logs = said_by_either(question.score, logs)
     before, after = logs
     tasks, notes = _scored(question, _tasks(question, models, logs), logs)
     parts: list[_Task] = []
+    ends: list[AdmissionNote] = []
     same = [  # whether both were asked the same
         f"task {task} is in the log of {model.name} only, and is left out"
         for model, own, other in zip(models, logs, reversed(logs), strict=True)
@@ -358,6 +365,7 @@ def _compared(
             before[task], after[task], allow_different_prompts=question.allow_different_prompts,
             allow_missing=question.allow_missing,
         )  # fmt: skip
+        known = _ends(question, paired, task, metric, [model.name for model in models])
         own = paired_rows(paired, metric, task=task, attributes=before[task].attributes)
         if metric in SHARES_OF_HARM:  # a right answer is one that is not
             own = replace(own, table=own.table.with_columns(pl.col(SCORES).neg() + 1))
@@ -375,6 +383,7 @@ def _compared(
                     f"is {printable(only[0])[:40]!r}; they are left out"
                 )
         notes += [*before[task].notes, *after[task].notes]
+        ends += known
     keys, some_right = dict.fromkeys(one.key for one in parts), any(one.binary for one in parts)
     if some_right and len({one.metric for one in parts}) > 1:
         notes += [
@@ -392,11 +401,11 @@ def _compared(
             f"tasks whose scores are numbers must share one to be taken together, got "
             f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
         )
-    if rows.unscored:
+    if rows.unscored and question.score not in BEHAVIOURS:  # whose sides are told
         many = "example has" if rows.unscored == 1 else "examples have"
         notes.append(f"left out: {rows.unscored:,} {many} no score of both models")
     admission = [_note("same_examples", one, models[1].name) for one in same]
-    admission += [_note("reading", one, models[1].name) for one in notes]
+    admission += [_note("reading", one, models[1].name) for one in notes] + ends
     for model, side in zip(models, SIDES, strict=True):
         silent = rows.table.group_by("example").agg(pl.col(f"unanswered_{side}").any())
         missing = silent[f"unanswered_{side}"].to_numpy()[:, None]
@@ -419,6 +428,44 @@ def _compared(
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
         tuple(dict.fromkeys(admission)), strata,
     )  # fmt: skip
+
+
+def _ends(
+    question: CompareQuestion, paired: Pairing, task: str, metric: str, models: Sequence[str]
+) -> list[AdmissionNote]:
+    """Tell of how many examples it is not known how their answers ended.
+
+    Where that is the question they are missing examples: above 1% they are refused, or left out and
+    no PASS is given, as what is not known may hide the harm.
+
+    Raises:
+        DataError: Too many, and they are not allowed to be missing.
+    """
+    notes = []
+    asked = metric in BEHAVIOURS
+    for name in [metric] if asked else BESIDE:
+        found = unsaid(paired, name, models)
+        if found is None or not (asked or found.happens):
+            continue
+        many = asked and found.share > MOST_MISSING
+        if many and not question.allow_missing:
+            raise DataError(
+                f"{task}: --score {name} needs logs that say it of every example, but "
+                f"{' and '.join(found.sentences)}; evaluate again and log it, or pass "
+                "--allow-missing, which leaves them out and gives no PASS"
+            )
+        end = "they are left out" + (", and no PASS is given" if many else "")
+        if not asked:
+            end = f"{BESIDE[name]} {'are not compared' if found.whole else 'leave them out'}"
+        notes += [
+            AdmissionNote(
+                rule="same_examples" if asked else "reading", subject=models[1],
+                sentence=f"{task}: {one}; {end}", variant=models[1] if many else "",
+                blocks_pass=many,
+            )
+            for one in found.sentences
+        ]  # fmt: skip
+    return notes
 
 
 def _note(rule: Literal["same_examples", "reading"], sentence: str, subject: str) -> AdmissionNote:

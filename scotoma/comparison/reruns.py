@@ -206,7 +206,7 @@ def paired_rows(
         .sort("pair", "beside")
         .rename({side: f"rerun_{side}" for side in SIDES})
     )
-    rows = _wrong_where_unanswered(rows)
+    rows = _wrong_where_unanswered(rows, score)
     scored = pl.all_horizontal(
         pl.col(f"score_{side}").is_finite().fill_null(False) for side in SIDES
     )
@@ -228,16 +228,21 @@ def paired_rows(
     return PairedRows(table.drop("pair", "beside"), reruns, unscored, tuple(notes))
 
 
-def _wrong_where_unanswered(rows: pl.DataFrame) -> pl.DataFrame:
+def _wrong_where_unanswered(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Take an example without score and answer as wrong, where others are right or wrong.
 
-    A log that holds no answers at all does not say who gave none.
+    A log that holds no answers at all does not say who gave none; and how an answer ended that is
+    not there is not known.
     """
     for side in SIDES:
         score, answered = pl.col(f"score_{side}"), pl.col(f"answered_{side}")
         known = rows.filter(score.is_finite())[f"score_{side}"]
         none = ~score.is_finite().fill_null(False) & ~answered
-        if not known.is_in([0.0, 1.0]).all() or not rows[f"answered_{side}"].any():
+        if (
+            not known.is_in([0.0, 1.0]).all()
+            or not rows[f"answered_{side}"].any()
+            or (name in BEHAVIOURS)
+        ):
             none = pl.lit(False)
         rows = rows.with_columns(
             pl.when(none).then(0.0).otherwise(score).alias(f"score_{side}"),

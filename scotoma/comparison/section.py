@@ -64,7 +64,7 @@ def comparison_sections(
         table = effect_table("task", found.tasks, binary=binary, lower_is_better=lower)
         yield Section("tasks", "", parts=[table])
     yield from _whom(found, binary=binary, lower_is_better=lower)
-    yield from behaviour_sections(found.behaviours)
+    yield from behaviour_sections(found.behaviours, found.models)
     if found.bias:
         yield Section("bias", "", parts=[_bias_table(found.bias)])
     if found.notes:
@@ -269,7 +269,7 @@ def affected_sentence(
     )
 
 
-def behaviour_sections(found: Sequence[Behaviour]) -> Iterator[Section]:
+def behaviour_sections(found: Sequence[Behaviour], models: Sequence[str]) -> Iterator[Section]:
     """Say how answers ended, and in which groups that surely changes for the worse."""
     lines = []
     for one in found:
@@ -277,6 +277,9 @@ def behaviour_sections(found: Sequence[Behaviour]) -> Iterator[Section]:
         text = from_to(own.before, own.after, own.change, *units(binary=one.binary))
         if one.name == "output_tokens":
             text += f", times {show(own.recovery, 'number').number}"
+        sides = zip(one.lacking, models, strict=True)
+        lacking = " and ".join(f"{count:,} of {model}" for count, model in sides if count)
+        text += f", n {own.n:,}" + (f"; not known: {lacking}" if lacking else "")
         lines.append((ENDS[one.name], text))
     if lines:
         yield Section("behaviour", "", parts=[Facts(lines)])

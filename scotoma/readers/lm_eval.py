@@ -8,6 +8,7 @@ name its filter. lmms-eval calls the file `DATE_samples_TASK.jsonl`, and a metri
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -123,7 +124,7 @@ def _margin(row: Mapping[str, Any], options: int) -> dict[str, float]:
     firsts = [one[0] if isinstance(one, list) and one else one for one in _list(row)]
     target, numbers = str(row.get("target")), [_number(one) for one in firsts]
     place = int(target) if target.isdecimal() else options
-    known = [one for one in numbers if one is not None]
+    known = [one for one in numbers if one is not None and not math.isnan(one)]
     if not 1 < len(known) == len(numbers) == options > place:
         return {}
     return {"margin": known[place] - max(known[:place] + known[place + 1 :])}

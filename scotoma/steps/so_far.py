@@ -76,6 +76,8 @@ def _judge(options: CompareOptions) -> list[Judged]:
 
 
 def _so_far(one: ComparedLogs, total: int | None, limits: MaxIncrease) -> ComparisonSoFar:
+    if missing := [note.sentence for note in one.admission if note.blocks_pass]:
+        raise DataError(f"{missing[0]}; log it, or compare another score")
     table, scores = one.rows.table, ["score_before", "score_after"]
     if not table.select(pl.col(scores).is_in([0.0, 1.0]).all()).row(0) == (True, True):
         raise ConfigError(

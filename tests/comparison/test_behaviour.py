@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,18 @@ def table(folder: Path, rows: list[Row]) -> Path:
     return place
 
 
+def plain_table(folder: Path, rows: list[Row]) -> Path:
+    folder.mkdir()
+    place = folder / "answers.jsonl"
+    lines = [
+        {"id": row["id"], "score": int(row["right"]), "finish_reason": row["reason"]}
+        | {"completion_tokens": row["tokens"], "tool_calls": row.get("calls", 1)}
+        for row in rows
+    ]  # fmt: skip
+    place.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return place
+
+
 @pytest.mark.parametrize("write", [nemo_skills, promptfoo, inspect, table])
 def test_every_format_says_how_answers_ended(
     tmp_path: Path, write: Callable[[Path, list[Row]], Path]
@@ -145,11 +158,139 @@ def test_a_reason_that_nobody_knows_is_named_and_counts_as_neither(tmp_path: Pat
     found = measured("compare", *places)
     sentences = [note["sentence"] for note in found["admission"]]
     assert (
-        "maths: the stop reason of 2 answers is not known ('gave_up'); they count as neither cut "
-        "off nor refused nor whole" in sentences
+        "maths: 2 of 600 examples of b have no known stop reason ('gave_up'); cut off and refused "
+        "leave them out" in sentences
     )
     cut = next(row for row in found["comparisons"][0]["behaviours"] if row["name"] == "cut_off")
-    assert cut["all"]["n"] == N - 2
+    assert (cut["all"]["n"], cut["lacking"]) == (N - 2, [2, 2])
+
+
+def without(rows: list[Row], n: int, **lacking: Any) -> list[Row]:
+    """Rows of which the first n say something else, or nothing."""
+    return [row | lacking if place < n else row for place, row in enumerate(rows)]
+
+
+def alike(folder: Path, write: Callable[[Path, list[Row]], Path], n: int, **lacking: Any) -> Any:
+    """Two models that answer alike, all whole; n answers of the second say something else."""
+    rows = [row | {"reason": "stop"} for row in drawn(0)]
+    return write(folder / "a", rows), write(folder / "b", without(rows, n, **lacking))
+
+
+@pytest.mark.parametrize("write", [nemo_skills, promptfoo, plain_table])
+@pytest.mark.parametrize(("n", "reason", "why"), [
+    (180, "banana", " ('banana')"), (180, None, ""), (N, None, ""), (N, "banana", " ('banana')"),
+    (7, " ", ""),
+])  # fmt: skip
+def test_no_pass_where_too_many_reasons_are_not_known(
+    tmp_path: Path, write: Callable[[Path, list[Row]], Path], n: int, reason: str | None, why: str
+) -> None:
+    places = alike(tmp_path, write, n, reason=reason)
+    ask = ["compare", *places, "--score", "cut_off", "--margin", "0.05", "--gate"]
+    code, out, err = scotoma(*ask)
+    said = " ".join(err.split())
+    assert (code, "PASS" in out) == (4, False)
+    assert f"{n} of 600 examples of b have no known stop reason{why}; evaluate again" in said
+    assert "pass --allow-missing" in said
+    if n < N:
+        (gate,) = measured(*ask, "--allow-missing")["gate"]["variants"]
+        assert gate["verdict"] == "UNSURE"
+        (blocked,) = gate["blocked"]
+        assert f"{n} of 600 examples of b have no known stop reason{why}" in blocked
+        assert blocked.endswith("they are left out, and no PASS is given")
+    assert scotoma("compare", *places, "--margin", "0.05", "--gate")[0] == 0  # another question
+
+
+def test_few_unknown_reasons_are_told_and_left_out(tmp_path: Path) -> None:
+    places = alike(tmp_path, nemo_skills, 6, reason="banana")  # 1% of 600
+    ask = ["compare", *places, "--score", "cut_off", "--margin", "0.05", "--gate"]
+    found = measured(*ask)
+    assert found["gate"]["variants"][0]["verdict"] == "PASS"
+    assert found["comparisons"][0]["examples"] == N - 6
+    (note,) = [one for one in found["admission"] if "known stop reason" in one["sentence"]]
+    assert note["sentence"].endswith("examples of b have no known stop reason ('banana'); "
+                                     "they are left out")  # fmt: skip
+
+
+def test_other_spellings_of_known_reasons_are_known(tmp_path: Path) -> None:
+    places = alike(tmp_path, plain_table, 180, reason=" Length ")
+    (one,) = measured("compare", *places)["comparisons"]
+    cut = next(row for row in one["behaviours"] if row["name"] == "cut_off")
+    assert (cut["all"]["after"]["value"], cut["lacking"]) == (pytest.approx(180 / N), [0, 0])
+
+
+@pytest.mark.parametrize(("score", "lacking", "says"), [
+    ("output_tokens", {"tokens": None}, "no number of tokens"),
+    ("tool_call", {"calls": None}, "no known number of tool calls"),
+])  # fmt: skip
+def test_no_count_is_no_zero(tmp_path: Path, score: str, lacking: Row, says: str) -> None:
+    places = alike(tmp_path, plain_table, 200, **lacking)
+    (one,) = measured("compare", *places)["comparisons"]
+    own = next(row for row in one["behaviours"] if row["name"] == score)
+    assert (own["all"]["n"], own["lacking"]) == (N - 200, [0, 200])
+    assert own["all"]["change"]["value"] == 0
+    assert "n 400; not known: 200 of b" in " ".join(scotoma("compare", *places)[1].split())
+    code, _, err = scotoma("compare", *places, "--score", score)
+    assert code == 4
+    assert f"200 of 600 examples of b have {says}" in " ".join(err.split())
+
+
+def test_a_tool_that_is_never_called_any_more_is_seen(tmp_path: Path) -> None:
+    rows = drawn(0)
+    called = without(rows, 150, reason="tool_calls")
+    places = promptfoo(tmp_path / "a", called), promptfoo(tmp_path / "b", rows)
+    (one,) = measured("compare", *places)["comparisons"]
+    own = next(row for row in one["behaviours"] if row["name"] == "tool_call")
+    assert own["all"]["change"]["value"] == pytest.approx(-150 / N)
+
+
+def test_one_way_to_leave_out_what_is_not_known(tmp_path: Path) -> None:
+    places = []
+    for side, name in enumerate("ab"):
+        for rerun in range(3):
+            rows = drawn(side)
+            if side:  # others in each rerun
+                rows = [row | {"reason": "zebra"} if row["id"] // 5 % 12 == rerun else row
+                        for row in rows]  # fmt: skip
+            place = nemo_skills(tmp_path / f"{name}{rerun}", rows) / "maths/output-rs0.jsonl"
+            own = tmp_path / name / "maths" / f"output-rs{rerun}.jsonl"
+            own.parent.mkdir(parents=True, exist_ok=True)
+            place.rename(own)
+        places.append(tmp_path / name)
+    whole = [i for i in range(N) if i // 5 % 12 not in range(3)]
+    (one,) = measured("compare", *places)["comparisons"]
+    cut = next(row for row in one["behaviours"] if row["name"] == "cut_off")
+    assert (cut["all"]["n"], cut["lacking"]) == (len(whole), [0, N - len(whole)])
+    rows = drawn(1)
+    assert cut["all"]["after"]["value"] == pytest.approx(
+        np.mean([rows[i]["reason"] == "length" for i in whole])
+    )
+    ask = ["compare", *places, "--score", "cut_off", "--allow-missing"]
+    (asked,) = measured(*ask)["comparisons"]
+    assert asked["examples"] == len(whole)
+    assert asked["score"]["change"]["value"] == pytest.approx(-cut["all"]["change"]["value"])
+    text = " ".join(scotoma("compare", *places)[1].split())
+    assert f"n {len(whole)}; not known: {N - len(whole)} of b" in text
+
+
+def test_a_task_that_one_side_says_no_reasons_of_is_missing(tmp_path: Path) -> None:
+    rows = [row | {"reason": "stop"} for row in drawn(0)]
+    for name in "ab":
+        nemo_skills(tmp_path / name, rows)
+        other = nemo_skills(tmp_path / f"{name}2", without(rows, N * (name == "b"), reason=None))
+        (other / "maths").rename(tmp_path / name / "algebra")
+    ask = ["compare", tmp_path / "a", tmp_path / "b", "--score", "cut_off", "--gate"]
+    code, _, err = scotoma(*ask)
+    assert code == 4
+    assert "algebra: --score cut_off needs" in " ".join(err.split())
+    assert scotoma(*ask, "--task", "maths", "--margin", "0.05")[0] == 0
+
+
+def test_an_evaluation_that_goes_on_is_not_decided_without_reasons(tmp_path: Path) -> None:
+    places = alike(tmp_path, nemo_skills, 180, reason="banana")
+    ask = ["compare", *places, "--score", "cut_off", "--margin", "0.1", "--so-far"]
+    code, out, err = scotoma(*ask)
+    assert (code, "PASS" in out) == (4, False)
+    assert "180 of 600 examples of b have no known stop reason" in " ".join(err.split())
 
 
 def test_reruns_of_an_example_are_one(tmp_path: Path) -> None:
@@ -189,3 +330,23 @@ def test_margins_of_log_likelihood_are_paired() -> None:
     assert margin["all"]["before"]["value"] == pytest.approx(means[0])
     assert margin["all"]["change"]["value"] == pytest.approx(means[1] - means[0])
     assert one["metric"] == "acc"
+
+
+def test_a_margin_of_a_log_likelihood_that_is_no_number_is_not_known(tmp_path: Path) -> None:
+    places = [tmp_path / name for name in ("bf16", "w4a16")]
+    for place in places:
+        shutil.copytree(FILES / "lm_eval" / place.name, place)
+    (path,) = places[1].rglob("samples_bbq*.jsonl")
+    rows = [*map(json.loads, path.read_text().splitlines())]
+    for row in rows[:20]:
+        wrong = next(i for i in (2, 1) if i != int(row["target"]))  # never first, as max() forgets
+        row["filtered_resps"][wrong][0] = float("nan")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ask = ["compare", *places, "--filter", "strict-match", "--task", "bbq_local"]
+    (one,) = measured(*ask)["comparisons"]
+    (margin,) = [row for row in one["behaviours"] if row["name"] == "margin"]
+    assert margin["lacking"] == [0, 20]
+    assert margin["all"]["n"] == len(rows) - 20
+    code, _, err = scotoma(*ask, "--score", "margin")
+    assert code == 4
+    assert "examples of w4a16 have no margin of log-likelihood" in " ".join(err.split())
