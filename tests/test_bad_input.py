@@ -19,7 +19,7 @@ import pytest
 from scotoma import divergence as of
 from scotoma import numbers
 from scotoma import runs as sets
-from scotoma.bias import clarify, counting, fairness, subgroup
+from scotoma.bias import clarify, counting, fairness, gaps, subgroup
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.impact import class_impact
@@ -68,7 +68,7 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         CHANGE | {"groups": GROUPS},
     ),
     "gap": (
-        lambda **k: subgroup.gap(n_classes=2, **k),
+        lambda **k: gaps.gap(n_classes=2, **k),
         CHANGE | {"group_a": FIRST, "group_b": ~FIRST},
     ),
     "metric RD": (lambda **k: clarify.metric("RD", **k), FACETS),
