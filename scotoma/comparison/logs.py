@@ -160,6 +160,7 @@ class ComparedLogs:
         logs: Of the two models, the first task's.
         admission: What was left out, guessed or not checked.
         strata: That are compared on the same questions, which are then the clusters; or None.
+        original: The original beside itself: all that its log holds; None unless asked for.
     """
 
     models: tuple[str, str]
@@ -171,6 +172,7 @@ class ComparedLogs:
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]]
     admission: tuple[AdmissionNote, ...]
     strata: Strata | None = None
+    original: ComparedLogs | None = None
 
 
 def models_of(paths: Sequence[str], *, reruns: bool = False) -> list[Model]:
@@ -251,8 +253,15 @@ def _in_signs(name: str) -> str:
 
 
 @contextmanager
-def compared(question: CompareQuestion, models: Sequence[Model]) -> Iterator[list[ComparedLogs]]:
+def compared(
+    question: CompareQuestion, models: Sequence[Model], *, going_on: bool = False
+) -> Iterator[list[ComparedLogs]]:
     """Read, pair and join; the texts of the logs are there as long as the context is open.
+
+    Args:
+        question: What is asked.
+        models: The original first.
+        going_on: Whether answers are still to come: what the original's log holds is kept whole.
 
     Raises:
         ScotomaError: Logs that cannot be read or compared, or attributes that they do not hold.
@@ -269,10 +278,21 @@ def compared(question: CompareQuestion, models: Sequence[Model]) -> Iterator[lis
                 model=model.called,
             )  # fmt: skip
             logs.append({task: with_behaviour(own) for task, own in log.items()})
-        yield [
-            _compared(question, (models[0], model), (logs[0], log), asked)
-            for model, log in zip(models[1:], logs[1:], strict=True)
-        ]
+        pairs = []
+        for model, log in zip(models[1:], logs[1:], strict=True):
+            one = _compared(question, (models[0], model), (logs[0], log), asked)
+            if going_on and not any(note.blocks_pass for note in one.admission):
+                own = {
+                    task: replace(before, scores=tuple(
+                        _shared_scores(before, log.get(task, before), question.score)
+                    ))
+                    for task, before in logs[0].items()
+                    if task in one.logs[0] or task not in log
+                }  # fmt: skip
+                original = _compared(question, (models[0], models[0]), (own, own), asked)
+                one = replace(one, original=original)
+            pairs.append(one)
+        yield pairs
 
 
 def _attributes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,9 +19,11 @@ from scotoma.config.gate import GateRules, chosen_rules, default_rules
 from scotoma.config.gate_changes import ChangeRule, MaxIncrease
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError, DataError
-from scotoma.numbers.inputs import Flags
 from scotoma.verdict.so_far import ComparisonSoFar, so_far, so_far_sections
 
+SCORES = ["score_before", "score_after"]
+KEY = ["task", "row_before"]  # of an example in the original's log
+NOT_BEGUN = " only, and is left out"  # a task that the verdict names
 FEWEST_RUNS = 10  # that random order must be expected to have before sorting can be told
 Judged = tuple[ComparisonSoFar, tuple[AdmissionNote, ...]]
 
@@ -68,59 +70,66 @@ def _judge(options: CompareOptions) -> list[Judged]:
     standard = default_rules(positive=False, shipped=True, one_label=True)
     rule = rules.on(standard).rules[0]
     assert isinstance(rule, ChangeRule)
-    with compared(question, models) as logs:
-        return [
-            (_so_far(one, options.of, rule.max_increase), (*one.admission, *_order_notes(one)))
-            for one in logs
-        ]
+    with compared(question, models, going_on=True) as logs:
+        return [_so_far(one, options.of, rule.max_increase) for one in logs]
 
 
-def _so_far(one: ComparedLogs, total: int | None, limits: MaxIncrease) -> ComparisonSoFar:
+def _so_far(one: ComparedLogs, total: int | None, limits: MaxIncrease) -> Judged:
     if missing := [note.sentence for note in one.admission if note.blocks_pass]:
         raise DataError(f"{missing[0]}; log it, or compare another score")
-    table, scores = one.rows.table, ["score_before", "score_after"]
-    if not table.select(pl.col(scores).is_in([0.0, 1.0]).all()).row(0) == (True, True):
+    assert one.original is not None
+    whole = one.original.rows.table
+    if not whole.select(pl.col(SCORES).is_in([0.0, 1.0]).all()).row(0) == (True, True):
         raise ConfigError(
             f"--so-far needs right and wrong answers, and score {one.metric} is a number; say from "
             "where on it is right with --right-from"
         )
-    means = table.group_by("example", maintain_order=True).agg(pl.col(scores).mean())
-    first, seen = table["example"].is_first_distinct().to_numpy(), means.height
-    if total is None:
-        total = sum(log.examples["example_id"].n_unique() for log in one.logs[0].values())
+    examples = _by_example(whole).join(
+        _by_example(one.rows.table), on=KEY, how="left", maintain_order="left", suffix="_seen"
+    )
+    first, seen = whole["example"].is_first_distinct(), examples["score_after_seen"].count()
+    total = examples.height if total is None else total
     if total < seen:
         raise ConfigError(
             f"--of must count the examples of the whole evaluation, got {total:,}, and {seen:,} "
             "are answered; name the whole number"
         )
-    return so_far(
-        means["score_before"].to_numpy(),
-        means["score_after"].to_numpy(),
-        {group: mask[first] for group, mask in _masks(one).items()},
-        models=one.models, total=total, limits=limits,
+    tasks = whole["task"].filter(first)
+    names = tasks.unique(maintain_order=True).to_list() if tasks.n_unique() > 1 else []
+    groups = {name: own.filter(first) for name, own in one.original.groups.values.items()}
+    masks = {"all": np.ones(examples.height, bool)}
+    masks |= {f"task={name}": (tasks == name).to_numpy() for name in names}
+    masks |= {key: mask[first.to_numpy()] for key, mask in one.original.groups.by_key.items()}
+    judged = so_far(
+        examples["score_before_seen"].fill_null(examples["score_before"]).to_numpy(),
+        examples["score_after_seen"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
+        masks, models=one.models, total=total, limits=limits, score=one.metric,
     )  # fmt: skip
+    begun = (note for note in one.admission if not note.sentence.endswith(NOT_BEGUN))
+    return judged, (*begun, *_order_notes(examples.with_columns(**groups), groups, one.models[1]))
 
 
-def _masks(one: ComparedLogs) -> Mapping[str, Flags]:
-    """All rows, those of each task where there are several, and those of each group."""
-    task = one.rows.table["task"]
-    names = task.unique(maintain_order=True).to_list() if task.n_unique() > 1 else []
-    tasks = {f"task={name}": (task == name).to_numpy() for name in names}
-    return {"all": np.ones(task.len(), bool)} | tasks | one.groups.by_key
+def _by_example(table: pl.DataFrame) -> pl.DataFrame:
+    """One row an example, with the mean score over its reruns."""
+    own = [pl.col(*KEY, "row_after").first(), pl.col(SCORES).mean()]
+    return table.group_by("example", maintain_order=True).agg(own)
 
 
-def _order_notes(one: ComparedLogs) -> Iterator[AdmissionNote]:
+def _order_notes(
+    examples: pl.DataFrame, groups: Iterable[str], variant: str
+) -> Iterator[AdmissionNote]:
     """Tell which attributes a log is plainly sorted by: what comes first is then not the rest."""
-    table, variant = one.rows.table, one.models[1]
+    table = examples.filter(pl.col("score_after_seen").is_not_null()).sort("row_after_seen")
     if (tasks := table["task"].n_unique()) > 1:
         yield reading_note(
             "task", f"each of the {tasks} tasks counts towards all examples by what is seen of it "
             "so far", variant,
         )  # fmt: skip
-    columns = dict(one.groups.values) | {"score": table["score_before"].cast(pl.String)}
-    for name, values in columns.items():
+    for name, column in {**{name: name for name in groups}, "score": "score_before"}.items():
         runs, expected = 0, 0.0
-        for _, own in pl.DataFrame({"task": table["task"], "value": values}).group_by("task"):
+        for _, own in table.select("task", value=pl.col(column).cast(pl.String)).group_by(
+            "task", maintain_order=True
+        ):
             shares = own["value"].value_counts()["count"].to_numpy() / own.height
             runs += own["value"].rle().len()
             expected += 1 + own.height * (1 - float(shares @ shares))

@@ -15,12 +15,13 @@ from scotoma.numbers.anytime import BoundedSample, e_holm
 from scotoma.numbers.inputs import Flags, Floats
 from scotoma.verdict.question import clearing_margin, why_too_small
 
-Harm = Literal["shown", "ruled out", "inconclusive", "too small"]
+Harm = Literal["shown", "ruled out", "inconclusive", "too small to judge"]
 SURE = math.log(2 / 0.05)  # of a chance of 2.5% each of a false FAIL and of a false PASS
 LEVEL = 0.95
 COARSEST = 0.10  # as the built-in rules have it
 FARTHEST = 1_000.0  # times the examples seen, up to which a decision is looked for
 HALVINGS = 20
+RATES = 50  # at which a size is tried, of those that a rate can still end at
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,11 @@ class Risen:
         rise: Of the error of each example, from -1 to 1.
         beyond: Of the error beyond a relative margin; None where the margin is absolute alone.
         margin: Absolute margin.
-        clearing: The same for a PASS: not finer than sampling allows at the end.
+        clearing: The same for a PASS: not finer than sampling allows at the end. It never grows
+            coarser than it is in the end, so that looking often makes no PASS easier.
+        widest: Largest rise that the rule accepts.
         passes: Largest rise that passes.
-        small: Why the group cannot be judged even at the end; empty where it can.
+        small: Why the group cannot be judged however the evaluation ends; empty where it may be.
     """
 
     group: str
@@ -46,6 +49,7 @@ class Risen:
     beyond: BoundedSample | None
     margin: float
     clearing: float
+    widest: float
     passes: float
     small: str
 
@@ -69,11 +73,12 @@ class RowSoFar:
     Attributes:
         group: Its key; `all` for all examples.
         n: Examples seen.
-        before: Rate of right answers of the original.
+        before: Rate of right answers of the original; nan of none.
         after: Likewise of the compressed model.
         change: Their difference, with an interval that holds at all times.
         together: Ends of the interval that holds for all rows at once.
-        margin: Largest fall that passes.
+        margin: Largest fall that the rule accepts; more is harm.
+        pass_margin: Fall that a PASS rules out: coarser where sampling allows no finer one.
         harm: Whether the fall beyond the margin is shown, ruled out, or neither.
         reason: Why it is too small to judge; empty where it is not.
     """
@@ -85,6 +90,7 @@ class RowSoFar:
     change: Interval
     together: tuple[float, float]
     margin: float
+    pass_margin: float
     harm: Harm
     reason: str
 
@@ -101,6 +107,8 @@ class ComparisonSoFar:
         more: About how many more examples would decide, if rates stay as they are; None where the
             verdict is known, or no number would.
         rows: All examples first, then tasks and groups.
+        score: Which is right or wrong.
+        complete: Whether the original's log holds all examples.
     """
 
     models: tuple[str, str]
@@ -109,6 +117,8 @@ class ComparisonSoFar:
     verdict: str
     more: int | None
     rows: tuple[RowSoFar, ...]
+    score: str
+    complete: bool
 
     @property
     def decided(self) -> bool:
@@ -124,48 +134,84 @@ def so_far(
     models: tuple[str, str],
     total: int,
     limits: MaxIncrease,
+    score: str = "",
 ) -> ComparisonSoFar:
     """Judge the examples that both models have answered, at any time.
 
+    Where the original has answered all examples, each group's size and error rate at the end are
+    known from the start. Elsewhere all that they may still become counts.
+
     Args:
-        before: Share of the original's answers that are right, of each example, shape (n,).
-        after: Likewise of the compressed model.
+        before: Share of the original's answers that are right, of each example of its log, shape
+            (n,).
+        after: Likewise of the compressed model; nan where it has not answered yet.
         masks: Key of each group to its examples, bool, shape (n,); all examples first.
         models: Their names.
-        total: Examples of the whole evaluation.
+        total: Examples of the whole evaluation; fewer than n where it takes only some of them.
         limits: Largest rise of the error that passes.
+        score: Name of what is right or wrong.
     """
-    risen = [
-        _risen(group, 1 - before[mask], 1 - after[mask], total / len(before), limits)
-        for group, mask in masks.items()
-    ]
+    risen, seen, n = [], ~np.isnan(after), len(before)
+    for group, mask in masks.items():
+        both, coming = mask & seen, mask if total >= n else mask & seen
+        more = max(total - n, 0) or min(total - int(seen.sum()), int((mask & ~coming).sum()))
+        risen.append(
+            _risen(group, 1 - before[both], 1 - after[both], 1 - before[coming], more, limits)
+        )
     verdict, outcomes = _judged(risen)
     rows = []
     for own, outcome in zip(risen, outcomes, strict=True):
         (low, high), wide = (own.rise.interval(1 - (1 - LEVEL) / m) for m in (1, len(risen)))
-        change = Interval(-own.rise.mean, -high, -low, own.n)
+        change = Interval(
+            -own.rise.mean, -high, -low, own.n, reason="" if own.n else "no answer yet"
+        )
         rows.append(
             RowSoFar(
                 own.group, own.n, own.before, own.before - own.rise.mean, change,
-                (-wide[1], -wide[0]), own.passes, outcome, own.small,
+                (-wide[1], -wide[0]), own.widest, own.passes, outcome, own.small,
             )
         )  # fmt: skip
-    more = _needed(risen, len(before)) if verdict == "UNSURE" else None
-    return ComparisonSoFar(models, len(before), total, verdict, more, tuple(rows))
+    count = int(seen.sum())
+    more_needed = _needed(risen, count) if verdict == "UNSURE" else None
+    return ComparisonSoFar(
+        models, count, total, verdict, more_needed, tuple(rows), score, total == n
+    )
 
 
-def _risen(group: str, before: Floats, after: Floats, times: float, limits: MaxIncrease) -> Risen:
-    """The rise of one group's error, from the errors of each example, means over its reruns."""
-    n, rate, relative = len(before), float(before.mean()), limits.relative
-    absolute, last = limits.absolute or 0.0, round(n * times)  # seen in the end, about
+def _risen(
+    group: str, before: Floats, after: Floats, coming: Floats, more: int, limits: MaxIncrease
+) -> Risen:
+    """The rise of one group's error, from the errors of each example, means over its reruns.
+
+    Args:
+        group: Its key.
+        before: Errors of the original on the examples that both have answered.
+        after: Those of the compressed model.
+        coming: Errors of the original on all examples that are sure to be in the evaluation.
+        more: Most examples that there may be beside these.
+        limits: Largest rise of the error that passes.
+    """
+    relative, absolute = limits.relative, limits.absolute or 0.0
+    n, wrong, last = len(before), float(coming.sum()), len(coming) + more
+    rate = wrong / len(coming) if len(coming) else math.nan
+    ends = [wrong / last, (wrong + more) / last]
+
+    def widest(rate: float) -> float:
+        return max((relative or 0.0) * rate, absolute)
+
+    reasons = [
+        why_too_small(own, last, margin=widest(own), coarsest=COARSEST)
+        for own in np.linspace(*ends, RATES if more else 1).tolist()
+    ]
+    clearing = min(clearing_margin(own, last, absolute) or absolute for own in ends)
     beyond = None
     if relative is not None:
         beyond = BoundedSample.of(after - (1 + relative) * before, -1 - relative, 1)
-    widest = max((relative or 0.0) * rate, absolute)
-    clearing = clearing_margin(rate, last, absolute) or absolute
+    margin = absolute if math.isnan(rate) else widest(rate)
     return Risen(
-        group, n, 1 - rate, BoundedSample.of(after - before, -1, 1), beyond, absolute, clearing,
-        max(widest, clearing), why_too_small(rate, last, margin=widest, coarsest=COARSEST),
+        group, n, 1 - float(before.mean()) if n else math.nan,
+        BoundedSample.of(after - before, -1, 1), beyond, absolute, clearing, margin,
+        max(margin, clearing), reasons[0] if all(reasons) else "",
     )  # fmt: skip
 
 
@@ -177,7 +223,7 @@ def _judged(risen: Sequence[Risen], times: float = 1.0) -> tuple[str, list[Harm]
         if harm >= SURE:
             outcomes.append("shown")
         elif own.small:
-            outcomes.append("too small")
+            outcomes.append("too small to judge")
         else:
             outcomes.append("ruled out" if own.clear(times) >= SURE else "inconclusive")
     if "shown" in outcomes:
@@ -211,34 +257,69 @@ def so_far_sections(found: ComparisonSoFar) -> Iterator[Section]:
         Column("before", "before", "rate"),
         Column("change", "change, points", "points"),
         Column("margin", "margin", "points"),
-        Column("harm", "harm"),
+        Column("harm", ""),
     )
-    rows: list[dict[str, Any]] = [vars(row) | {"margin": -row.margin} for row in found.rows]
+    rows: list[dict[str, Any]] = [
+        vars(row)
+        | {"margin": -row.margin, "before": row.before if row.n else None}
+        | {"harm": f"harm {row.harm}" if row.harm in ("shown", "ruled out") else row.harm}
+        for row in found.rows
+    ]
     yield Section("so far", "", parts=[Table("so_far", "", columns, rows, known=("",))])
     yield Section("verdict", "", [*_sentences(found)])
 
 
 def _sentences(found: ComparisonSoFar) -> Iterator[str]:
     rows, name, left = found.rows, found.models[1], found.total - found.seen
+    score = found.score.removeprefix("not ")
+    what = f"right answers ({score})" if score == found.score else f"answers not {score}"
     if found.verdict == "FAIL":
         hit = [row for row in rows if row.harm == "shown"]
         named = "; ".join(f"{row.group} {show(row.change, 'points').number}" for row in hit[:3])
-        yield f"FAIL    {name}: right answers fall beyond the margin, in points: {named}."
+        yield f"FAIL    {name}: {what} fall beyond the margin, in points: {named}."
     elif found.verdict == "PASS":
         judged = [row for row in rows if row.harm == "ruled out"]
-        yield f"PASS    {name}: no fall beyond its margin in any of {len(judged)} tests."
+        coarsest = max(judged, key=lambda row: row.pass_margin)
+        yield (
+            f"PASS    {name}: {what} fall beyond the margin in none of {len(judged):,} tests; "
+            f"coarsest margin {100 * coarsest.pass_margin:.1f} points ({coarsest.group})."
+        )
     if found.verdict != "UNSURE" and left:
         yield f"The other {left:,} examples are not needed for this verdict."
-    if small := [row.group for row in rows if row.harm == "too small"]:
-        more = f" and {len(small) - 3} more" if len(small) > 3 else ""
-        yield f"Too small to judge, even at the end: {', '.join(small[:3])}{more}."
+    if found.verdict == "PASS" and left and not found.complete:
+        yield "Groups that no log has shown yet are not judged."
+    small = [row.group for row in rows if row.harm == "too small to judge"]
+    coarser = [row for row in rows if row.pass_margin > row.margin and row.group not in small]
+    if coarser:
+        widest = max(coarser, key=lambda row: row.pass_margin)
+        yield (
+            f"A PASS allows what so few examples cannot show, in {len(coarser):,} of {len(rows):,} "
+            f"rows: up to {100 * widest.pass_margin:.1f} points ({widest.group})."
+        )
+    if small:
+        yield f"Too small to judge, even at the end: {_named(small)}."
     if found.verdict != "UNSURE":
         return
+    waiting = [row for row in rows if row.harm == "inconclusive"]
+    unseen = [row.group for row in waiting if not row.n]
+    if undecided := [row.group for row in waiting if row.n]:
+        yield f"Not decided yet: {_named(undecided)}."
+    if not left:
+        yield (
+            f"UNSURE  {name}: all examples are seen; compare without --so-far, whose intervals are "
+            "shorter."
+        )
+        return
     reach = "no number of examples in reach decides, if rates stay as they are"
-    if found.more is not None:
-        ahead = "" if found.more <= left or not left else f", more than the {left:,} that are left"
+    if unseen:
+        reach = f"no PASS before {_named(unseen)} {'has' if len(unseen) == 1 else 'have'} answers"
+    elif found.more is not None:
+        ahead = "" if found.more <= left else f", more than the {left:,} that are left"
         about = float(f"{found.more:.2g}")
         reach = f"about {about:,.0f} more examples decide, if rates stay as they are{ahead}"
     yield f"UNSURE  {name}: {reach}."
-    if not left:
-        yield "All examples are seen: compare without --so-far, whose intervals are shorter."
+
+
+def _named(groups: Sequence[str]) -> str:
+    more = f" and {len(groups) - 3:,} more" if len(groups) > 3 else ""
+    return f"{', '.join(groups[:3])}{more}"
