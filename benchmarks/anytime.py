@@ -157,10 +157,10 @@ def small_group(rng: np.random.Generator, times: int) -> None:
     print(f"{times} releases of {n:,} examples, 1% flip, margin 2 points, {len(looks)} looks")
     print(f"{'of the group':14}{'original':10}{'PASS, wrongly':>22}{'FAIL':>22}")
     for size in (80, 120):
-        chances = [(n - size) / 2 / n, (n - size) / 2 / n, size / n]
+        members = np.repeat([0.0, 1.0, 2.0], [(n - size) // 2, (n - size) // 2, size])
         ends: dict[str, list[str]] = {"complete": [], "as far": []}
         for _ in range(times):
-            group = rng.choice(3, n, p=chances).astype(np.float64)
+            group = rng.permutation(members)
             before, chance = (rng.random(n) < ERROR).astype(np.float64), rng.random(n)
             lost = (0.005 + 0.30 * (group == 2)) / (1 - ERROR)
             after = np.where(before == 1, chance >= 0.005 / ERROR, chance < lost)

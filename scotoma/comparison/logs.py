@@ -282,14 +282,14 @@ def compared(
         for model, log in zip(models[1:], logs[1:], strict=True):
             one = _compared(question, (models[0], model), (logs[0], log), asked)
             if going_on and not any(note.blocks_pass for note in one.admission):
-                own = {
+                kept = {
                     task: replace(before, scores=tuple(
                         _shared_scores(before, log.get(task, before), question.score)
                     ))
                     for task, before in logs[0].items()
                     if task in one.logs[0] or task not in log
                 }  # fmt: skip
-                original = _compared(question, (models[0], models[0]), (own, own), asked)
+                original = _compared(question, (models[0], models[0]), (kept, kept), asked)
                 one = replace(one, original=original)
             pairs.append(one)
         yield pairs

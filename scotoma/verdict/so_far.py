@@ -31,6 +31,7 @@ class Risen:
     Attributes:
         group: Its key.
         n: Examples seen.
+        last: Most that there may be in the end.
         before: Rate of right answers of the original.
         rise: Of the error of each example, from -1 to 1.
         beyond: Of the error beyond a relative margin; None where the margin is absolute alone.
@@ -44,6 +45,7 @@ class Risen:
 
     group: str
     n: int
+    last: int
     before: float
     rise: BoundedSample
     beyond: BoundedSample | None
@@ -64,6 +66,13 @@ class Risen:
         if self.beyond is None:
             return own
         return float(np.logaddexp(own, self.beyond.times(times).below(0.0))) - math.log(2)
+
+    def waits(self, times: float = 1.0) -> bool:
+        """Whether a group too small for a PASS still holds one back: the rest may show harm.
+
+        It does before it has any answer, and while it falls by more than a PASS may ever allow.
+        """
+        return self.n * times < self.last and not self.rise.mean <= COARSEST
 
 
 @dataclass(frozen=True)
@@ -194,22 +203,22 @@ def _risen(
     relative, absolute = limits.relative, limits.absolute or 0.0
     n, wrong, last = len(before), float(coming.sum()), len(coming) + more
     rate = wrong / len(coming) if len(coming) else math.nan
-    ends = [wrong / last, (wrong + more) / last]
+    low, high = wrong / last, (wrong + more) / last
 
     def widest(rate: float) -> float:
         return max((relative or 0.0) * rate, absolute)
 
     reasons = [
         why_too_small(own, last, margin=widest(own), coarsest=COARSEST)
-        for own in np.linspace(*ends, RATES if more else 1).tolist()
+        for own in np.linspace(low, high, RATES if more else 1).tolist()
     ]
-    clearing = min(clearing_margin(own, last, absolute) or absolute for own in ends)
+    clearing = min(clearing_margin(own, last, absolute) or absolute for own in (low, high))
     beyond = None
     if relative is not None:
         beyond = BoundedSample.of(after - (1 + relative) * before, -1 - relative, 1)
     margin = absolute if math.isnan(rate) else widest(rate)
     return Risen(
-        group, n, 1 - float(before.mean()) if n else math.nan,
+        group, n, last, 1 - float(before.mean()) if n else math.nan,
         BoundedSample.of(after - before, -1, 1), beyond, absolute, clearing, margin,
         max(margin, clearing), reasons[0] if all(reasons) else "",
     )  # fmt: skip
@@ -222,10 +231,11 @@ def _judged(risen: Sequence[Risen], times: float = 1.0) -> tuple[str, list[Harm]
     for own, harm in zip(risen, harms, strict=True):
         if harm >= SURE:
             outcomes.append("shown")
-        elif own.small:
+        elif own.small and not own.waits(times):
             outcomes.append("too small to judge")
         else:
-            outcomes.append("ruled out" if own.clear(times) >= SURE else "inconclusive")
+            clear = not own.small and own.clear(times) >= SURE
+            outcomes.append("ruled out" if clear else "inconclusive")
     if "shown" in outcomes:
         return "FAIL", outcomes
     cleared = "inconclusive" not in outcomes and "ruled out" in outcomes

@@ -214,6 +214,25 @@ def test_a_group_is_too_small_only_where_that_is_certain(tmp_path: Path) -> None
         assert ("Too small to judge, even at the end: group=few." in text) == (verdict == "PASS")
 
 
+def test_a_small_group_that_loses_much_is_waited_for(tmp_path: Path) -> None:
+    """No PASS can be had of it, but its harm may be shown yet; once all is seen, it is named."""
+    groups = ["few" if i % 300 == 7 else "most" for i in range(6_000)]
+    before = np.arange(6_000) % 5 > 0
+    after = before & ~((np.array(groups) == "few") & (np.arange(6_000) < 1_000))
+    options = ["--so-far", "--group", "group", "--margin", "0.02"]
+    ends = {}
+    for n in (1_000, 2_999, 6_000):
+        paths = [
+            groups_of(tmp_path / "original.csv", groups, before, 6_000),
+            groups_of(tmp_path / "int8.csv", groups, after, n),
+        ]
+        (one,) = measured("compare", *paths, *options)["comparisons"]
+        ends[n] = (one["verdict"], one["rows"][1]["harm"])
+    assert ends[1_000][1] == ends[2_999][1] == "inconclusive"
+    assert ends[2_999][0] == "UNSURE"
+    assert ends[6_000] == ("PASS", "too small to judge")
+
+
 def test_looking_earlier_makes_no_margin_of_a_pass_coarser(tmp_path: Path) -> None:
     """Neither with the whole original, whose margins stay, nor while both logs grow."""
     margins = []
