@@ -360,7 +360,7 @@ def test_classes_written_as_numbers_do_not_pass_at_0_percent(cases: Path, tmp_pa
         "--gate",
     )  # fmt: skip
     assert code == 1
-    assert "FAIL    int8: error f +78%" in out
+    assert "FAIL    int8: error f +78.0%" in out
 
 
 @pytest.mark.parametrize("sheet", ["sex.yaml", "sex_clean.yaml"])
@@ -369,7 +369,7 @@ def test_groups_that_look_alike_are_one(sheet: str, cases: Path, tmp_path: Path)
         "audit", cases / "groups-look-alike" / sheet, "--out", tmp_path / "run", "--gate"
     )
     assert code == 1
-    assert "FAIL    int8: error female +41% [+26, +59]" in out
+    assert "FAIL    int8: error female +41.4% [+25.5, +59.3]" in out
 
 
 def test_groups_that_differ_in_case_are_told(cases: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from onnx import numpy_helper
 from PIL import Image
 
-from scotoma.steps import prepare
+from scotoma.datasets import AuditedExamples
 from tests.audits import accuracy
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
@@ -337,14 +337,14 @@ def test_an_input_that_changes_while_it_is_read_is_refused(
 ) -> None:
     before = step_times(home)
     attributes(home, inverted=("train",))
-    whole = prepare._decode
+    whole = AuditedExamples.write_parts
 
-    def decode(run: Any) -> None:
-        whole(run)
+    def write(*arguments: Any) -> None:
+        whole(*arguments)
         attributes(home, inverted=("test",))
 
     with monkeypatch.context() as patch, steps_in_this_process(home):
-        patch.setattr(prepare, "_decode", decode)
+        patch.setattr(AuditedExamples, "write_parts", write)
         code, out, err = scotoma("audit", "audit.yaml", "--out", "run", "--quiet")
     assert (code, out) == (4, "")
     assert err == (

@@ -247,8 +247,8 @@ def _negative(value: float) -> float:
     return -value
 
 
-def _inverse(per_cent: float) -> float:
-    return 100 * (1 / (1 + per_cent / 100) - 1)
+def _inverse(relative: float) -> float:
+    return 1 / (1 + relative) - 1
 
 
 @pytest.mark.parametrize("world", [name for name in WORLDS if name not in ("scores", "no labels")])
@@ -363,7 +363,7 @@ def implied(rows: Rows, at: Address) -> Iterator[tuple[float, str]]:
         if "se" in rows[at]:
             yield math.sqrt(total), "se"
     if at.question == "rates" and at.what == "relative" and "value" in rows[at]:
-        yield 100 * (value(what="compressed") / value(what="dense") - 1), "value"
+        yield value(what="compressed") / value(what="dense") - 1, "value"
     if at.question == "accuracy" and at.what == "top1":
         side = "dense" if at.variant == "dense" else "compressed"
         rate = Address("rates", "int8", "error", "all", what=side)
