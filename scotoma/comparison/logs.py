@@ -58,6 +58,9 @@ BESIDE = {  # behaviours that are told beside another score, one a field of logs
     "cut_off": "cut off and refused", "tool_call": "tool calls",
     "output_tokens": "tokens of output", "margin": "margins of log-likelihood",
 }  # fmt: skip
+ERRORS = {  # what the error is where how answers ended is the score
+    "not cut_off": "cut off", "not refused": "refused", "tool_call": "without a tool call",
+}  # fmt: skip
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
 TABLE_KEYS = {  # columns of --examples that name an example or its content, to those of logs
     **dict.fromkeys(("content_hash", "doc_hash", "sample_hash"), "content_hash"),
@@ -421,6 +424,7 @@ def _compared(
             f"tasks whose scores are numbers must share one to be taken together, got "
             f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
         )
+    notes += [f"error is the share of answers {ERRORS[one]}" for one in kinds if one in ERRORS]
     if rows.unscored and question.score not in BEHAVIOURS:  # whose sides are told
         many = "example has" if rows.unscored == 1 else "examples have"
         notes.append(f"left out: {rows.unscored:,} {many} no score of both models")

@@ -29,6 +29,11 @@ ENDS = {
     "cut_off": "cut off", "refused": "refused", "tool_call": "tool calls",
     "output_tokens": "tokens of output", "margin": "margin of log-likelihood",
 }  # fmt: skip
+ENDINGS = {  # shares that may be the score, and how answers pass from right to wrong there
+    "not cut_off": ("newly cut off", "no longer cut off", "cut off both times, in other words"),
+    "not refused": ("newly refused", "no longer refused", "refused both times, in other words"),
+    "tool_call": ("no longer call a tool", "newly call one", "call none, and answer otherwise"),
+}
 N = Column("n", "n", "count")
 NO_REMARKS = ("",)  # two models of one kind: what rests on few answers has a wide interval
 
@@ -85,13 +90,16 @@ def _whom(
 
 def _facts(found: LogComparison) -> Iterator[tuple[str, str]]:
     score, (before, after) = found.score, found.models
-    yield "score", from_to(score.before, score.after, score.change, *units(binary=found.binary))
+    ending = ENDINGS.get(found.metric)
+    name = found.metric.replace("_", " ") if ending else "score"
+    yield name, from_to(score.before, score.after, score.change, *units(binary=found.binary))
     if found.metric.startswith(LOG_LIKELIHOOD):
         yield "perplexity", f"times {show(_perplexity(score.change), 'number').number}"
-    else:
+    elif not ending:
         yield "recovery", show(score.recovery, "rate").number or "undefined"
     if found.flips:
-        yield "answers", flip_sentence(found.flips, WORDS)
+        words = dict(zip(WORDS, ending, strict=True)) if ending else WORDS
+        yield "answers", flip_sentence(found.flips, words)
     if found.floor is not None:
         yield "reruns", _floor(found.floor, before, after)
     if found.wording is not None:

@@ -305,9 +305,15 @@ def _check_choices(task: str, parts: list[Gathered], *, reruns: bool) -> None:
         here = [part for part in parts if part.place == place]
         own = _distinct(part.model for part in here)
         if len(own) > 1:
+            way_out = "name those of one"
+            if here[0].format == PROMPTFOO.name:
+                way_out = (
+                    "compare this file alone, whose first model is the original, or write a file "
+                    "a model with promptfoo eval --filter-providers"
+                )
             raise ConfigError(
                 f"{printable(masked(place))} holds logs of {len(own)} models for task "
-                f"{printable(task)} ({printable(masked(', '.join(own)))}); name those of one"
+                f"{printable(task)} ({printable(masked(', '.join(own)))}); {way_out}"
             )
         if len(here) > 1 and not reruns and here[0].format not in REPEATED:
             files = printable(", ".join(part.path.name for part in here))[:300]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.readers.files import json_lines, objects, part
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.record import About, Evaluation, Format, Record, counted, hash_text
 
 ASKED, REWARD = "responses_create_params", "reward"
 ADDED = {ASKED, REWARD, "response", "agent_ref", "expected_answer", "extracted_answer"}
@@ -47,7 +47,20 @@ def records(path: Path) -> Iterator[Record]:
             answer=None if answer is None else str(answer),
             text=text,
             answered=bool(text or response.get("output")),
+            stop_reason=_ended(response),
+            output_tokens=counted(part(response, "usage").get("output_tokens")),
+            tool_calls=sum(one.get("type") == "function_call" for one in objects(output))
+            if isinstance(output := response.get("output"), list)
+            else None,
         )
+
+
+def _ended(response: Mapping[str, Any]) -> str | None:
+    """Why the answer ended; model servers that convert chats may leave it and the status out."""
+    reason = part(response, "incomplete_details").get("reason")
+    if reason or response.get("status") != "completed":
+        return str(reason) if reason else None
+    return "completed"
 
 
 def _text(content: Any) -> str:

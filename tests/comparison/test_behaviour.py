@@ -45,16 +45,37 @@ def nemo_skills(folder: Path, rows: list[Row]) -> Path:
     return folder
 
 
-def promptfoo(folder: Path, rows: list[Row]) -> Path:
+def nemo_gym(folder: Path, rows: list[Row]) -> Path:
+    """Rollouts, whose `response` is one of OpenAI's Responses API."""
+    folder.mkdir()
+    reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
+    lines = [
+        {"responses_create_params": {"input": f"p{row['id']}"}, "reward": float(row["right"]),
+         "group": row["group"], "agent_ref": {"name": "maths"}, "_ng_task_index": row["id"],
+         "response": {
+             "model": "m", "object": "response", "usage": {"output_tokens": row["tokens"]},
+             "status": "incomplete" if row["reason"] in reasons else row.get("status", "completed"),
+             "incomplete_details": {"reason": reasons[row["reason"]]}
+             if row["reason"] in reasons else None,
+             "output": [{"type": "function_call", "name": "f"}] * row.get("calls", 0)
+             + [{"type": "message", "content": [{"type": "output_text", "text": "x"}]}]}}
+        for row in rows
+    ]  # fmt: skip
+    place = folder / "rollouts.jsonl"
+    place.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return place
+
+
+def promptfoo(folder: Path, rows: list[Row], models: tuple[str, ...] = ("m",)) -> Path:
     folder.mkdir()
     results = [
         {"vars": {"q": row["id"]}, "metadata": {}, "success": row["right"], "score": 1,
          "testCase": {"metadata": {"group": row["group"]}}, "prompt": {"raw": f"p{row['id']}"},
-         "provider": {"id": "m"},
+         "provider": {"id": model},
          "response": {"output": "x", "tokenUsage": {"completion": row["tokens"]}}
          | ({"isRefusal": True} if row["reason"] == "content_filter"
             else {"finishReason": row["reason"]})}
-        for row in rows
+        for model in models for row in rows
     ]  # fmt: skip
     place = folder / "results.json"
     place.write_text(json.dumps({"evalId": "e", "results": {"results": results}, "config": {}}))
@@ -104,7 +125,7 @@ def plain_table(folder: Path, rows: list[Row]) -> Path:
     return place
 
 
-@pytest.mark.parametrize("write", [nemo_skills, promptfoo, inspect, table])
+@pytest.mark.parametrize("write", [nemo_skills, nemo_gym, promptfoo, inspect, table])
 def test_every_format_says_how_answers_ended(
     tmp_path: Path, write: Callable[[Path, list[Row]], Path]
 ) -> None:
@@ -350,3 +371,50 @@ def test_a_margin_of_a_log_likelihood_that_is_no_number_is_not_known(tmp_path: P
     code, _, err = scotoma(*ask, "--score", "margin")
     assert code == 4
     assert "examples of w4a16 have no margin of log-likelihood" in " ".join(err.split())
+
+
+def test_rollouts_say_which_tools_were_called_and_no_status_is_no_reason(tmp_path: Path) -> None:
+    rows = drawn(0)
+    called = without(rows, 150, calls=2)
+    places = nemo_gym(tmp_path / "a", called), nemo_gym(tmp_path / "b", rows)
+    (one,) = measured("compare", *places)["comparisons"]
+    own = next(row for row in one["behaviours"] if row["name"] == "tool_call")
+    assert own["all"]["change"]["value"] == pytest.approx(-150 / N)
+    whole = [row for row in rows if row["reason"] == "stop"][:50]  # converted chats have none
+    silent = [row | {"status": None} if row in whole else row for row in rows]
+    code, _, err = scotoma(
+        "compare", places[1], nemo_gym(tmp_path / "c", silent), "--score", "cut_off"
+    )
+    assert code == 4
+    assert "50 of 600 examples of c have no known stop reason" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(("score", "word", "newly", "error"), [
+    ("cut_off", "length", "newly cut off", "cut off"),
+    ("refused", "content_filter", "newly refused", "refused"),
+])  # fmt: skip
+def test_words_fit_the_score(tmp_path: Path, score: str, word: str, newly: str, error: str) -> None:
+    sides = [drawn(side) for side in range(2)]
+    places = [nemo_skills(tmp_path / name, own) for name, own in zip("ab", sides, strict=True)]
+    _, out, err = scotoma("compare", *places, "--score", score)
+    text, notes = " ".join(out.split()), " ".join(err.split())
+    before, after = ([row["reason"] == word for row in own] for own in sides)
+    now = sum(new and not old for old, new in zip(before, after, strict=True))
+    assert f"{now} {newly}" in text
+    assert f"not {error}: {100 - 100 * np.mean(before):.2f}% to" in text
+    assert f"error is the share of answers {error}" in notes + text
+    for other in ("right to wrong", "recovery", "another wrong"):
+        assert other not in text
+
+
+def test_a_file_of_several_providers_beside_another_has_a_way_out(tmp_path: Path) -> None:
+    rows = drawn(0)
+    two = promptfoo(tmp_path / "two", rows, ("base", "int4"))
+    three = promptfoo(tmp_path / "three", rows, ("base", "int4", "int8"))
+    code, _, err = scotoma("compare", two, three)
+    said = " ".join(err.split())
+    assert code == 2
+    assert "(base, int4); compare this file alone, whose first model is the original" in said
+    assert [one["models"] for one in measured("compare", three)["comparisons"]] == [
+        ["base", "int4"], ["base", "int8"],
+    ]  # fmt: skip
