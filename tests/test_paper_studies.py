@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MethodType, SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.audit import Audit
+from scotoma.audit import Audit, Quantity
 from scotoma.audit.base import Row
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.member_fairness import MemberFairness
@@ -23,6 +24,7 @@ from scotoma.papers.table import CANNOT, specification
 from scotoma.published import fairness_values, load
 from scotoma.run import Run
 from scotoma.runs import RunFinding, compare_runs
+from scotoma.runs.effects import bare
 from scotoma.runs.techniques import costs_of
 from scotoma.steps.measures.clarify import ClarifyMetrics
 from scotoma.steps.measures.harms import FairnessOfRuns
@@ -100,10 +102,17 @@ def test_the_worked_example_in_the_tables_has_the_printed_values() -> None:
 # --- variance: the study's raw runs through the rows of an audit ----------------------------------
 
 
-def audit_of(rows: list[Row], **parts: Any) -> SimpleNamespace:
-    """What tables ask of an audit that has rows of fairness."""
-    audit = SimpleNamespace(rows={"fairness": rows}, **parts)
-    for name in ("numbers", "at"):
+def audit_of(
+    rows: list[Row], accuracy: dict[str, Sequence[float]], **parts: Any
+) -> SimpleNamespace:
+    """What tables ask of an audit of models of such accuracy that has rows of fairness."""
+    top1 = [
+        Row(variant=name, what="top1", number=Quantity.of(bare(float(np.mean(own)), len(own))),
+            models=tuple(own))
+        for name, own in accuracy.items()
+    ]  # fmt: skip
+    audit = SimpleNamespace(rows={"fairness": rows, "accuracy": top1}, **parts)
+    for name in ("numbers", "at", "accuracies"):
         setattr(audit, name, MethodType(getattr(Audit, name), audit))
     return audit
 
@@ -132,7 +141,7 @@ def of_study(base: str, techniques: list[str]) -> Any:
     audit = audit_of(
         [Row.model_validate(row) for row in jsonable(rows)],
         variants=variants, compressed=variants[1:], dense=variants[0],
-        accuracy={name: SimpleNamespace(members=accuracy[name]) for name in names},
+        accuracy={name: accuracy[name] for name in names},
         examples=SimpleNamespace(positive=None),
     )  # fmt: skip
     config = SimpleNamespace(population=SimpleNamespace(identical=True))
@@ -290,10 +299,7 @@ def test_what_a_run_lacks_is_named_with_the_way_to_get_it(finished: Run) -> None
     out = " ".join(scotoma("show", finished.root, "paper:clarify")[1].split())
     assert "CDDL needs a second attribute; add it to groups and audit again." in out
     assert "source.training names a table of them" in out
-    audit = audit_of(
-        [], compressed=(), dense=SimpleNamespace(name="dense"),
-        accuracy={"dense": SimpleNamespace(members=(0.9,))},
-    )  # fmt: skip
+    audit = audit_of([], {"dense": (0.9,)}, compressed=(), dense=SimpleNamespace(name="dense"))
     empty: Any = SimpleNamespace(audit=audit, compressed=())
     spreads, worked, di, *others = variance.tables(empty)
     assert not missing(worked)  # the paper's example, whatever the run
