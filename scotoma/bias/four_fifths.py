@@ -23,6 +23,7 @@ LEAST_SHARE = 0.02  # of the examples; smaller groups are counted and not judged
 HIGHEST = "selected most"
 TOO_SMALL = f"under {100 * LEAST_SHARE:g}% of the examples: not judged"
 NOBODY = "a model selects nobody"
+COUNTED = "counted among these examples: the selection rate has the interval"
 STANDINGS = {  # how a group stands, and whether that is certain, in words
     ("highest", False): HIGHEST,
     ("below", True): "below 4/5",
@@ -62,7 +63,7 @@ class ImpactRatio:
     @property
     def numbers(self) -> dict[str, Estimate]:
         """All of it by what it is, as an audit's rows have it."""
-        alone = undefined("", n=self.n, members=self.rate.members, level=self.rate.level)
+        alone = undefined(COUNTED, n=self.n, members=self.rate.members, level=self.rate.level)
         counts = {"examples": self.n, "share": self.share, "selected": self.selected}
         known = {name: replace(alone, value=value) for name, value in counts.items()}
         return known | {"rate": self.rate, "ratio": self.ratio}
