@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -31,8 +31,9 @@ class Candidate:
         verdict: Of the gate; empty where the score is a number.
         loss: What the score loses over all examples; positive is harm. This interval and that of
             `worst_loss` hold for all candidates and their groups together.
-        worst: Key of the group that surely loses most; `all` without groups.
-        worst_loss: What it loses.
+        worst: Key of the group that may lose most: of the highest upper end; `all` without groups.
+        worst_loss: What it loses. No group loses more than its upper end, but for `unbounded`.
+        unbounded: Keys of groups too small for an interval.
         costs: Of the table of costs, by column; lower is better.
         frontier: Whether no other is as good in every number and better in one.
     """
@@ -42,6 +43,7 @@ class Candidate:
     loss: Estimate
     worst: str
     worst_loss: Estimate
+    unbounded: tuple[str, ...]
     costs: Mapping[str, float]
     frontier: bool
 
@@ -83,7 +85,7 @@ def candidates(
     verdicts: Mapping[str, str],
     costs: Mapping[str, Mapping[str, float]],
 ) -> tuple[Candidate, ...]:
-    """Put candidates in the order of what their worst group surely loses, the least first.
+    """Put candidates in the order of what their worst group may lose, the least first.
 
     Args:
         found: The original and each candidate.
@@ -100,18 +102,27 @@ def candidates(
             for key, change in changes.items()
         }
         named = [key for key in losses if key != "all"] or ["all"]
-        worst = max(named, key=lambda key: np.nan_to_num(losses[key].low, nan=-np.inf))
+        small = tuple(key for key in named if np.isnan(losses[key].high))
+        bounded = {key: losses[key].high for key in named if key not in small}
+        worst = max(bounded or named, key=lambda key: bounded.get(key, losses[key].value))
         model = one.models[1]
-        rows.append((model, losses["all"], worst, losses[worst], costs.get(model, {})))
-    places = np.array([[whole.value, loss.value, *own.values()] for _, whole, _, loss, own in rows])
-    beaten = [
-        bool(((places <= own).all(axis=1) & (places < own).any(axis=1)).any()) for own in places
-    ]
+        own = costs.get(model, {})
+        rows.append(
+            Candidate(
+                model, verdicts.get(model, ""), losses["all"], worst, losses[worst], small, own,
+                frontier=False,
+            )
+        )  # fmt: skip
+    places = np.array([[one.loss.value, one.worst_loss.value, *one.costs.values()] for one in rows])
     listed = [
-        Candidate(model, verdicts.get(model, ""), whole, worst, loss, own, not dominated)
-        for (model, whole, worst, loss, own), dominated in zip(rows, beaten, strict=True)
+        replace(one, frontier=not ((places <= own).all(1) & (places < own).any(1)).any())
+        for one, own in zip(rows, places, strict=True)
     ]
-    return tuple(sorted(listed, key=lambda one: (one.worst_loss.low, one.worst_loss.value)))
+    return tuple(sorted(listed, key=lambda one: (_most(one.worst_loss), one.worst_loss.value)))
+
+
+def _most(loss: Estimate) -> float:
+    return float(np.nan_to_num(loss.high, nan=np.inf))
 
 
 def candidates_section(listed: Sequence[Candidate], *, binary: bool) -> Section:
@@ -133,11 +144,19 @@ def candidates_section(listed: Sequence[Candidate], *, binary: bool) -> Section:
         }
         for one in listed
     ]  # fmt: skip
-    first, most = listed[0], show(listed[0].worst_loss.high, unit).value
-    text = (
-        f"{first.model} is first: its worst group, {first.worst}, loses at most {most}"
-        f"{of.replace(',', '')}. Intervals hold for all {len(listed)} candidates and their groups "
-        "together; a star marks the frontier, which no other candidate beats in every number."
+    first, text = listed[0], "No group is large enough to say which candidate is first. "
+    if not np.isnan(first.worst_loss.high):
+        text = (
+            f"{first.model} is first: its worst group, {first.worst}, loses at most "
+            f"{show(first.worst_loss.high, unit).value}{of.replace(',', '')}. "
+        )
+        if small := first.unbounded:
+            more = f" and {len(small) - 3} more" if len(small) > 3 else ""
+            text += f"Too small for an interval, and in no order: {', '.join(small[:3])}{more}. "
+    text += (
+        f"Intervals hold for all {len(listed)} candidates and their groups together. "
+        "A star marks the frontier: no other candidate is as good in every number and better in "
+        "one."
     )
     return Section(
         "candidates", "", [text], parts=[Table("candidates", "", columns, cells, known=("",))]

@@ -19,7 +19,7 @@ from scotoma.impact.worst_change import (
 )
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import code_span
-from scotoma.verdict.words import verdict_sentence
+from scotoma.verdict.words import these_models, verdict_sentence
 
 
 def model_card(audit: Audit, gate: GateResult | None) -> str:
@@ -32,10 +32,11 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
     Returns:
         Markdown in which names are code, so that nothing in them is markup.
     """
+    models = these_models(len(audit.compressed))
     scope = (
         "another training run, on another test set of this kind"
         if audit.scope == "population"
-        else "these two models on another test set, not for the next training run"
+        else f"{models} on another test set, not for the next training run"
     )
     verdicts = {} if gate is None else {v.name: v.verdict for v in gate.variants}
     lines = [

@@ -63,7 +63,9 @@ def _more(audit: Audit) -> Iterator[str]:
     if not audit.labelled and not of_scores:
         yield audit.examples.unlabelled
     if members == 1:
-        flips = "" if of_scores else "CIEs are the flips between these two models; "
+        alone = len(audit.compressed) == 1
+        flipped = "these two models" if alone else "the original and each model"
+        flips = "" if of_scores else f"CIEs are the flips between {flipped}; "
         yield f"One model a side: {flips}another training run may differ."
     elif members < FEW_MEMBERS and not of_scores:
         yield f"With {members} members a variant, CIE counts are unstable: use 10 or more."

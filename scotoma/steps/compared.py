@@ -65,7 +65,7 @@ from scotoma.steps.in_memory import AnswersInMemory, gate_of
 from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
 from scotoma.steps.measures.rates import class_rates_asked
-from scotoma.verdict.words import admission_lines, too_small
+from scotoma.verdict.words import admission_lines, these_models, too_small
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
 Verdict = tuple[GateFile, Sequence[AdmissionNote]]  # and what its audit says of the answers
@@ -568,5 +568,6 @@ def _verdict_section(verdict: Verdict | None, told: Collection[str] = ()) -> Sec
     asked = [one for one in admission if one.blocks_pass or one.rule != "chance"]
     lines += [f"note    {line}." for line in admission_lines(asked) if line not in above]
     if gate.scope == "shipped":
-        lines.append("These numbers are about these two models; another training run may differ.")
+        models = these_models(len(gate.variants))
+        lines.append(f"These numbers are about {models}; another training run may differ.")
     return Section("verdict", "", lines)

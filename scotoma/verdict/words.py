@@ -228,6 +228,15 @@ def _unsure(opened: Sequence[TestResult], counted: int, settles: TestResult | No
     return f"{count}{_tested(settles)}, {settles.outlook.sentence}"
 
 
+def these_models(compressed: int) -> str:
+    """Say which models numbers are about that no other training run enters.
+
+    >>> these_models(1), these_models(5)
+    ('these two models', 'these 6 models')
+    """
+    return f"these {'two' if compressed == 1 else compressed + 1} models"
+
+
 def scope_words(scope: str) -> str:
     """Say what a verdict covers."""
     if scope == "shipped":

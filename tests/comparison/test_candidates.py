@@ -45,13 +45,13 @@ def test_candidates_are_in_the_order_of_their_worst_group(home: Path) -> None:
     found = measured("compare", *paths, "--group", "team", "--costs", home / "costs.csv")
     rows = {row["model"]: row for row in found["candidates"]}
     level = 1 - 0.05 / 9  # three candidates, all and two groups
-    certain = {}
+    most = {}
     for name, row in rows.items():
         own = losses(home, name)
         intervals = {
             key: stats.ttest_1samp(lost, 0).confidence_interval(level) for key, lost in own.items()
         }
-        worst = max(("team=a", "team=b"), key=lambda key: intervals[key].low)
+        worst = max(("team=a", "team=b"), key=lambda key: intervals[key].high)
         assert row["worst"] == worst
         assert row["worst_loss"]["value"] == pytest.approx(own[worst].mean())
         assert row["loss"]["value"] == pytest.approx(own["all"].mean())
@@ -59,8 +59,8 @@ def test_candidates_are_in_the_order_of_their_worst_group(home: Path) -> None:
         # The floor of flips that were not seen makes it no shorter, and little longer.
         reach = row["worst_loss"]["high"] - row["worst_loss"]["value"]
         assert 0.98 * half <= reach <= 1.4 * half
-        certain[name] = intervals[worst].low
-    assert [row["model"] for row in found["candidates"]] == sorted(certain, key=certain.get)
+        most[name] = intervals[worst].high
+    assert [row["model"] for row in found["candidates"]] == sorted(most, key=most.get)
     places = {
         name: (row["loss"]["value"], row["worst_loss"]["value"], *row["costs"].values())
         for name, row in rows.items()
@@ -73,6 +73,71 @@ def test_candidates_are_in_the_order_of_their_worst_group(home: Path) -> None:
         assert rows[name]["frontier"] is not beaten
     gates = {one["name"]: one["verdict"] for one in found["gate"]["variants"]}
     assert {name: row["verdict"] for name, row in rows.items()} == gates
+
+
+def written(home: Path, teams: list[str], answers: dict[str, np.ndarray]) -> list[Path]:
+    """Tables of models whose answers are right where flagged."""
+    table = {"id": range(len(teams)), "label": ["x"] * len(teams), "team": teams}
+    for name, right in answers.items():
+        own = pl.DataFrame(table | {"predicted": np.where(right, "x", "y")})
+        own.write_csv(home / f"{name}.csv")
+    return [home / f"{name}.csv" for name in answers]
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A candidate that is nearly the original, and one whose answers flip both ways."""
+    rng, n = np.random.default_rng(4), 1500
+    teams = [f"{'abc'[i % 3]}" for i in range(n)]
+    base = rng.random(n) < 0.8
+    answers = {"base": base, "noisy": base ^ (rng.random(n) < 0.3), "same": base.copy()}
+    answers["noisy"] |= rng.random(n) < 0.5
+    answers["same"][:12] = False  # of every group some
+    return written(tmp_path_factory.mktemp("noise"), teams, answers)
+
+
+def test_noise_is_not_rewarded(noise: list[Path]) -> None:
+    found = measured("compare", *noise, "--group", "team")["candidates"]
+    home, level = noise[0].parent, 1 - 0.05 / 8
+    least = {}
+    for name in ("noisy", "same"):
+        lost = {key: one for key, one in losses(home, name).items() if key != "all"}
+        ends = [stats.ttest_1samp(one, 0).confidence_interval(level) for one in lost.values()]
+        least[name] = (max(one.low for one in ends), max(one.high for one in ends))
+    assert least["noisy"][0] < least["same"][0]  # its lower end is the lower one, as it is wide
+    assert [row["model"] for row in found] == sorted(least, key=lambda name: least[name][1])
+
+
+def test_no_group_loses_more_than_the_sentence_says(tmp_path: Path) -> None:
+    """A small group may lose most, though a large one surely loses more."""
+    rng, n = np.random.default_rng(6), 2000
+    teams = ["small" if i % 40 == 0 else "large" for i in range(n)] + ["one"]
+    base = np.append(rng.random(n) < 0.8, True)
+    answers = {"base": base}
+    for name, share in (("a", 0.04), ("b", 0.08)):
+        answers[name] = base & ~(np.append(rng.random(n), 0.9) < share)
+    paths = written(tmp_path, teams, answers)
+    found = measured("compare", *paths, "--group", "team")["candidates"]
+    for row in found:
+        base_right, right = answers["base"], answers[row["model"]]
+        lost = base_right.astype(float) - right
+        small = lost[np.array(teams) == "small"]
+        end = stats.ttest_1samp(small, 0).confidence_interval(1 - 0.05 / 8).high
+        assert row["worst"] == "team=small"
+        assert row["worst_loss"]["high"] >= end * 0.999
+        assert row["unbounded"] == ["team=one"]
+    shown = " ".join(scotoma("compare", *paths, "--group", "team")[1].split())
+    assert f"loses at most +{100 * found[0]['worst_loss']['high']:.2f} points. " in shown
+    assert "Too small for an interval, and in no order: team=one. " in shown
+    assert "no other candidate is as good in every number and better in one" in shown
+    assert "These numbers are about these 3 models" in shown
+
+
+def test_groups_of_one_example_make_no_candidate_first(tmp_path: Path) -> None:
+    answers = {"base": np.ones(2, bool), "a": np.array([True, False]), "b": np.ones(2, bool)}
+    paths = written(tmp_path, ["u", "v"], answers)
+    shown = " ".join(scotoma("compare", *paths, "--group", "team")[1].split())
+    assert "No group is large enough to say which candidate is first." in shown
 
 
 def test_the_table_is_shown_in_every_form(home: Path) -> None:

@@ -121,7 +121,7 @@ class ClusterSums:
         met = (keys.astype(np.int64) * many + clusters).ravel()
         order = np.argsort(met)
         met = met[order]
-        starts = np.flatnonzero(np.concatenate([[True], met[1:] != met[:-1]]))
+        starts = np.flatnonzero(np.diff(met, prepend=-1))  # none of no rows: a half may be empty
         rows = np.diff(starts, append=met.size).astype(np.float64)
         sums = np.add.reduceat(values[order % len(values)], starts, axis=0)
         cell, cluster = np.divmod(met[starts], many)
