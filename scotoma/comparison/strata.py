@@ -233,13 +233,14 @@ def strata_section(found: StrataLosses, *, binary: bool) -> Section:
         for one in found.strata
     ]  # fmt: skip
     several = len(found.strata) - 1
+    of_questions = "question" if found.questions == 1 else "questions"
     said = f"No stratum surely loses more than {found.reference}"
     if found.worst:
         (worst,) = (one for one in found.strata if one.group == found.worst)
         said = f"Worst (*): {worst.group} loses {show(worst.beyond, unit).number} more"
         said += f" than {found.reference}"
     text = (
-        f"{said}, on the same {found.questions:,} questions; intervals and Holm's correction hold "
-        f"for {several} {'stratum' if several == 1 else 'strata'} together."
+        f"{said}, on the same {found.questions:,} {of_questions}; intervals and Holm's correction "
+        f"hold for {several} {'stratum' if several == 1 else 'strata'} together."
     )
     return Section("strata", "", [text], parts=[Table("strata", "", columns, cells, known=("",))])

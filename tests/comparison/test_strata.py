@@ -206,6 +206,28 @@ def test_what_is_not_in_all_languages_is_refused_or_left_out(
     assert any("left out: 300 answers" in note["sentence"] for note in found["admission"])
 
 
+@pytest.mark.parametrize("harmed", [False, True])
+def test_one_common_question_is_unsure(tmp_path: Path, harmed: bool) -> None:
+    """The only cluster: nothing varies, and one half of a search is empty."""
+
+    def in_all(lang: str, i: int) -> bool:
+        return lang == "en" or i % 4 == list(LANGUAGES).index(lang) or i == 0
+
+    sides = [{lang: np.ones(80) for lang in LANGUAGES} for _ in range(2)]
+    sides[1]["sw"] = sides[1]["sw"] - harmed
+    places = [write(tmp_path / str(at), own, in_all) for at, own in enumerate(sides)]
+    asked = ("compare", *places, *PAIRED, "--reference", "en", "--allow-missing")
+    found = measured(*asked)
+    (one,) = found["comparisons"]
+    assert (one["strata"]["questions"], one["examples"]) == (1, 4)
+    assert [row["loss"]["value"] for row in one["strata"]["strata"] if "sw" in row["group"]] == [
+        float(harmed)
+    ]
+    assert all(row["loss"]["low"] is None for row in one["strata"]["strata"])
+    assert [variant["verdict"] for variant in found["gate"]["variants"]] == ["UNSURE"]
+    assert "on the same 1 question;" in " ".join(scotoma(*asked)[1].split())
+
+
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [

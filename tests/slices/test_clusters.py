@@ -17,6 +17,7 @@ from scotoma.slices.judging.evidence import estimate_difference
 from scotoma.slices.judging.tally import ClusterSums, ClusterVariance
 from scotoma.slices.outcomes import SLICE_METRICS, coins, prepare_outcome, shuffle
 from scotoma.slices.search.strategies import split
+from tests.commands import measured
 from tests.crossed import crossed_variance, ratio_influence
 from tests.slices.searching import find_slices, prepared
 
@@ -166,6 +167,34 @@ def test_the_family_that_is_corrected_for_does_not_depend_on_the_outcome(what):
         }[what]
         tested.add(find_slices(table, mode="batch", permutations=0, **options).tested)
     assert len(tested) == 1
+
+
+@pytest.mark.parametrize("mode", ["cover", "batch", "priority"])
+@pytest.mark.parametrize("metric", ["error", "mean", "f1", "auc"])
+@pytest.mark.parametrize("people", [1, 2, 5])
+def test_a_handful_of_clusters_shows_nothing(tmp_path, people, metric, mode):
+    """With one cluster a half is empty; draws of few clusters scatter little or not at all."""
+    rng, rows = np.random.default_rng(1), 300
+    label = rng.integers(0, 2, rows)
+    table = {"who": np.arange(rows) % people, "job": rng.choice(["a", "b"], rows), "label": label}
+    table |= {"shift": rng.choice(["d", "n"], rows), "score": rng.random(rows)}
+    table["answer"] = np.where(rng.random(rows) < 0.3, 1 - label, label)
+    table["dense"] = np.where(rng.random(rows) < 0.1, 1 - label, label)
+    pl.DataFrame(table).write_csv(tmp_path / "table.csv")
+    (tmp_path / "settings.yaml").write_text(f"mode: {mode}\npermutations: 3\n")
+    asked = {
+        "error": ("--label", "label", "--outcome", "answer", "--baseline", "dense"),
+        "mean": ("--outcome", "score"),
+        "f1": (
+            "--label", "label", "--positive", "1", "--outcome", "answer", "--baseline", "dense",
+        ),
+        "auc": ("--label", "label", "--positive", "1", "--outcome", "score"),
+    }[metric]  # fmt: skip
+    found = measured(
+        "slices", tmp_path / "table.csv", *asked, "--metric", metric, "--cluster", "who",
+        "--feature", "job", "--feature", "shift", "--settings", tmp_path / "settings.yaml",
+    )  # fmt: skip
+    assert (found["slices"], found["tested"], found["settings"]["clusters"]) == ([], 0, people)
 
 
 @pytest.mark.parametrize("metric", ["error", "f1", "auc"])

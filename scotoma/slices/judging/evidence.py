@@ -18,6 +18,7 @@ from scotoma.slices.judging.tally import Cells, ClusterSums, Keys, Part, Rows, S
 from scotoma.slices.outcomes import Outcome, shuffle
 
 Direction = Literal["higher", "lower", "both"]
+MIN_EFFECTIVE_EVENTS = 10  # with fewer events or clusters, no interval holds its level
 
 
 @dataclass(frozen=True)
@@ -161,12 +162,18 @@ class Evidence:
         return self.lane.additive and all(np.issubdtype(kind, np.integer) for kind in kinds)
 
     def judge(self, cells: Cells, least: int, keep: float) -> JudgedCells:
-        """Test every cell that holds enough rows, as `Lane.judge` says."""
+        """Test every cell that holds enough rows and clusters, as `Lane.judge` says."""
         others = [cells.add(*part) for part in self.parts[1:]]
         counted = self._counted
         size = cells.add() if counted is None else others[counted][:, 0].astype(np.intp)
         rows = CellRows(cells.keys, self)
-        return self.lane.judge((size, *others), self.whole, least, keep, rows)
+        judged = self.lane.judge((size, *others), self.whole, least, keep, rows)
+        clusters = self.known.clusters
+        if clusters is None or self.by_cluster is not None:
+            return judged
+        met = ClusterSums.of(cells.keys, clusters, np.ones((self.rows, 1))).cell
+        enough = np.bincount(met, minlength=size.size)[judged.cell] >= MIN_EFFECTIVE_EVENTS
+        return JudgedCells(size, *(own[enough] for own in (judged.cell, judged.effect, judged.p)))
 
     def estimates(self, inside: Flags, level: float) -> SliceEstimates:
         """Estimate the metric of some rows, of all others, and the effect that was tested."""

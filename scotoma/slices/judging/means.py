@@ -10,11 +10,17 @@ import numpy as np
 from scotoma.numbers import Variance, combine, flip_floor
 from scotoma.numbers.influences import member_variance
 from scotoma.numbers.inputs import Floats
-from scotoma.slices.judging.evidence import CellRows, Direction, JudgedCells, Lane, student_p
+from scotoma.slices.judging.evidence import (
+    MIN_EFFECTIVE_EVENTS,
+    CellRows,
+    Direction,
+    JudgedCells,
+    Lane,
+    student_p,
+)
 from scotoma.slices.judging.tally import ClusterSums, ClusterVariance, Part, Sums
 from scotoma.slices.outcomes import Outcome
 
-MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level
 ROUNDING = 1e-9  # means over three models add up to 10 events or to a last bit less, as rows lie
 EXAMPLES = 6  # lanes before the scatter within examples and the members' sums
 
