@@ -173,7 +173,8 @@ class Evidence:
             return judged
         met = ClusterSums.of(cells.keys, clusters, np.ones((self.rows, 1))).cell
         enough = np.bincount(met, minlength=size.size)[judged.cell] >= MIN_EFFECTIVE_EVENTS
-        return JudgedCells(size, *(own[enough] for own in (judged.cell, judged.effect, judged.p)))
+        cell, effect, p = judged.cell[enough], judged.effect[enough], judged.p[enough]
+        return JudgedCells(size, cell, effect, p)
 
     def estimates(self, inside: Flags, level: float) -> SliceEstimates:
         """Estimate the metric of some rows, of all others, and the effect that was tested."""
