@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -19,11 +25,18 @@ from scotoma.config.gate import GateRules, chosen_rules, default_rules
 from scotoma.config.gate_changes import ChangeRule, MaxIncrease
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError, DataError
+from scotoma.printable import printable
+from scotoma.readers.tables import BYTE_ORDER_MARKS
+from scotoma.storage import is_remote
+from scotoma.storage.files import open_regular
 from scotoma.verdict.so_far import ComparisonSoFar, so_far, so_far_sections
 
 SCORES = ["score_before", "score_after"]
 KEY = ["task", "row_before"]  # of an example in the original's log
 NOT_BEGUN = " only, and is left out"  # a task that the verdict names
+TABLES = (".csv", ".tsv", ".txt")
+CHUNK = 2**20  # bytes
+LINES = (*TABLES, ".jsonl")  # in which a last line may be half written
 FEWEST_RUNS = 10  # that random order must be expected to have before sorting can be told
 Judged = tuple[ComparisonSoFar, tuple[AdmissionNote, ...]]
 
@@ -36,17 +49,20 @@ def compare_so_far(options: CompareOptions) -> Answer:
     """
     failed = ""
     while True:
+        judged, awaited = [], [] if options.watch is None else _awaited(options.paths)
         try:
-            judged = _judge(options)
-        except DataError as error:  # a line may be half written, but not twice in the same way
+            if not awaited:
+                judged = _judge(options)
+        except DataError as error:  # a file may be half written, but not twice in the same way
             if options.watch is None or failed == str(error):
                 raise
-            judged, failed = [], str(error)
+            failed = str(error)
         if options.watch is None or (judged and all(found.decided for found, _ in judged)):
             return _answer(options, judged)
         if not options.quiet:
             seen = [f"{one.models[1]} {one.verdict} after {one.seen:,}" for one, _ in judged]
-            print_out(f"{'; '.join(seen) or failed}\n", sys.stderr)
+            waiting = f"waiting for {', '.join(awaited)}: no answers there yet" if awaited else ""
+            print_out(f"{'; '.join(seen) or waiting or failed}\n", sys.stderr)
         time.sleep(options.watch)
 
 
@@ -65,13 +81,89 @@ def _answer(options: CompareOptions, judged: list[Judged]) -> Answer:
 
 def _judge(options: CompareOptions) -> list[Judged]:
     question = replace(options.asked(CompareQuestion), allow_missing=True)
-    models = models_of(question.paths, reruns=question.reruns)
     rules = chosen_rules(None, options.margin) or GateRules()
     standard = default_rules(positive=False, shipped=True, one_label=True)
     rule = rules.on(standard).rules[0]
     assert isinstance(rule, ChangeRule)
-    with compared(question, models, going_on=True) as logs:
-        return [_so_far(one, options.of, rule.max_increase) for one in logs]
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        places, notes = _without_cut_lines(question.paths, Path(folder))
+        models = models_of(places, reruns=question.reruns)
+        with compared(replace(question, paths=tuple(places)), models, going_on=True) as logs:
+            judged = [_so_far(one, options.of, rule.max_increase) for one in logs]
+    return [(found, (*notes, *own)) for found, own in judged]
+
+
+def _awaited(paths: Iterable[str]) -> list[str]:
+    """Name the places that hold no answer yet: nothing, or at most the header of a table."""
+    return [
+        printable(path)
+        for path in paths
+        if not is_remote(path)
+        and all(
+            _whole_lines(file)[1] <= _whole_lines(file)[0] * (file.suffix in TABLES)
+            if file.suffix in LINES else not file.stat().st_size
+            for file in _files(Path(path))
+        )
+    ]  # fmt: skip
+
+
+def _without_cut_lines(
+    paths: Iterable[str], folder: Path
+) -> tuple[list[str], tuple[AdmissionNote, ...]]:
+    """Stand copies without their last line for files in which that line has no end yet.
+
+    A row that is cut off may read as another answer. Whole JSON needs no line end.
+    """
+    places, notes = [], []
+    for path in paths:
+        files = [] if is_remote(path) else _files(Path(path))
+        known = {file: _whole_lines(file) for file in files if file.suffix in LINES}
+        cut = {file: end for file, (_, end, size) in known.items() if end < size}
+        if not cut:
+            places.append(path)
+            continue
+        root = folder / Path(os.path.abspath(path)).relative_to("/")
+        for file in files if Path(path).is_dir() else _files(Path(path).parent, "*"):
+            copy = folder / Path(os.path.abspath(file)).relative_to("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if file in cut:
+                copy.unlink(missing_ok=True)
+                shutil.copyfile(file, copy)
+                os.truncate(copy, cut[file])
+            elif not copy.exists():
+                copy.symlink_to(file.absolute())
+        places.append(str(root))
+        notes += [
+            reading_note(
+                file.name, f"left out: the last line of {printable(file.name)}, which has no line "
+                "end and may be half written",
+            )
+            for file in cut
+        ]  # fmt: skip
+    return places, tuple(notes)
+
+
+def _files(place: Path, pattern: str = "**/*") -> list[Path]:
+    files = sorted(place.glob(pattern)) if place.is_dir() else [place]
+    return [file for file in files if file.is_file()]
+
+
+def _whole_lines(file: Path) -> tuple[int, int, int]:
+    """Bytes of the first line, of all lines but a last one that is half written, and of all."""
+    with open_regular(file) as opened:
+        first, size = opened.readline(CHUNK), opened.seek(0, os.SEEK_END)
+        place, tail = size, b""
+        while place and b"\n" not in tail:
+            place -= (step := min(CHUNK, place))
+            opened.seek(place)
+            tail = opened.read(step) + tail
+    last = tail.rpartition(b"\n")[2]
+    whole = not last.strip(b" \r\t") or first.startswith((b"[", *BYTE_ORDER_MARKS))
+    if not whole and file.suffix not in TABLES:
+        with suppress(ValueError):
+            json.loads(last)
+            whole = True
+    return len(first), size if whole else size - len(last), size
 
 
 def _so_far(one: ComparedLogs, total: int | None, limits: MaxIncrease) -> Judged:

@@ -292,3 +292,80 @@ def test_scores_that_are_numbers_are_refused(tmp_path: Path) -> None:
     assert code == 2
     assert "--so-far needs right and wrong answers, and score score is a number" in err
     assert scotoma("compare", original, int8, "--so-far", "--right-from", "0.5")[0] == 0
+
+
+def test_a_last_line_without_an_end_is_left_out(tmp_path: Path) -> None:
+    """`q40,12,1` may become `q40,12,12`: cut off, a right answer would count as a wrong one."""
+    lines = [f"q{i},12,12" for i in range(41)]
+    for name in ("original", "int8"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "table.csv").write_text("\n".join(["id,label,predicted", *lines]) + "\n")
+    ask = ["compare", tmp_path / "original", tmp_path / "int8", "--so-far"]
+    path = tmp_path / "int8" / "table.csv"
+    for text, seen in ((path.read_text(), 41), (path.read_text()[:-2], 40)):
+        path.write_text(text)
+        found = measured(*ask)
+        (one,) = found["comparisons"]
+        assert (one["seen"], one["rows"][0]["after"], one["models"]) == (
+            seen, 1.0, ["original", "int8"],
+        )  # fmt: skip
+        cut = [note["sentence"] for note in found["admission"] if "line end" in note["sentence"]]
+        assert len(cut) == 41 - seen
+
+
+def test_whole_json_needs_no_line_end_and_half_of_it_is_left_out(tmp_path: Path) -> None:
+    original, int8 = pair(tmp_path, 300)
+    ask = ["compare", original, int8, "--so-far"]
+    for cut, seen in ((1, 300), (5, 299)):
+        int8.write_bytes(int8.read_bytes()[:-cut])
+        assert measured(*ask)["comparisons"][0]["seen"] == seen
+
+
+@pytest.mark.parametrize("start", [None, b"", b'{"id": "0", "gro'])
+def test_watching_waits_for_a_log_without_answers(tmp_path: Path, start: bytes | None) -> None:
+    original, int8 = pair(tmp_path, 0)
+    int8.unlink()
+    if start is not None:
+        int8.write_bytes(start)
+    later = threading.Timer(4.0, lambda: write(int8, 1_200, harm=0.3))
+    later.start()
+    code, out, err = scotoma(
+        "compare", original, int8, "--group", "group", "--so-far", "--watch", "0.3", "--margin",
+        "0.02",
+    )  # fmt: skip
+    later.join()
+    assert code == 0
+    assert "FAIL    int8" in out
+    assert err.count("no answers there yet") > 1
+    assert scotoma("compare", original, tmp_path / "none.jsonl", "--so-far")[0] == 2
+
+
+def test_order_is_told_by_examples_and_not_by_their_reruns(tmp_path: Path) -> None:
+    """Ten rows of each example beside each other are not sorted by what the example is."""
+    original, int8 = pair(tmp_path, 300)
+    for path in (original, int8):
+        rows = [json.loads(line) for line in path.read_text().splitlines()][:300]
+        path.write_text(
+            "".join(json.dumps(row | {"rerun": i}) + "\n" for row in rows for i in range(10))
+        )
+    found = measured("compare", original, int8, "--group", "group", "--so-far", "--reruns")
+    assert found["comparisons"][0]["seen"] == 300
+    assert not [note for note in found["admission"] if "sorted by" in note["sentence"]]
+
+
+def test_all_examples_seen_leaves_none_to_wait_for(tmp_path: Path) -> None:
+    ask = ["compare", *pair(tmp_path, 300, harm=0.1), "--so-far", "--of", "300", "--group", "group"]
+    text = scotoma(*ask, "--margin", "0.02")[1]
+    text = " ".join(text.split())
+    assert "UNSURE int8: all examples are seen; compare without --so-far" in text
+    assert "more examples" not in text
+
+
+def test_a_pass_names_its_coarsest_margin_and_its_score(tmp_path: Path) -> None:
+    text = " ".join(
+        scotoma("compare", *pair(tmp_path, N), "--group", "group", "--so-far")[1].split()
+    )
+    assert "PASS int8: right answers (score) fall beyond the margin in none of 4 tests;" in text
+    (one,) = measured("compare", *pair(tmp_path, N), "--group", "group", "--so-far")["comparisons"]
+    widest = max(one["rows"], key=lambda row: row["pass_margin"])
+    assert f"coarsest margin {100 * widest['pass_margin']:.1f} points ({widest['group']})" in text
