@@ -282,7 +282,9 @@ def so_far_sections(found: ComparisonSoFar) -> Iterator[Section]:
 def _sentences(found: ComparisonSoFar) -> Iterator[str]:
     rows, name, left = found.rows, found.models[1], found.total - found.seen
     score = found.score.removeprefix("not ")
-    what = f"right answers ({score})" if score == found.score else f"answers not {score}"
+    what = f"right answers ({score})"
+    if score != found.score:
+        what = f"answers that are not {score.replace('_', ' ')}"
     if found.verdict == "FAIL":
         hit = [row for row in rows if row.harm == "shown"]
         named = "; ".join(f"{row.group} {show(row.change, 'points').number}" for row in hit[:3])

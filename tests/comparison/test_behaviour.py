@@ -314,6 +314,13 @@ def test_an_evaluation_that_goes_on_is_not_decided_without_reasons(tmp_path: Pat
     assert "180 of 600 examples of b have no known stop reason" in " ".join(err.split())
 
 
+def test_the_verdict_of_an_evaluation_that_goes_on_names_how_answers_end(tmp_path: Path) -> None:
+    places = [nemo_skills(tmp_path / name, drawn(side)) for side, name in enumerate("ab")]
+    text = scotoma("compare", *places, "--score", "cut_off", "--group", "group", "--so-far",
+                   "--margin", "0.02")[1]  # fmt: skip
+    assert "FAIL    b: answers that are not cut off fall beyond the margin" in text
+
+
 def test_reruns_of_an_example_are_one(tmp_path: Path) -> None:
     places = []
     for side, name in enumerate("ab"):
