@@ -175,9 +175,28 @@ def flip_sentence(flips: Sequence[Flip], words: Mapping[str, str]) -> str:
         words: The kinds that are named.
     """
     changed, *kinds = flips
-    named = ", ".join(f"{one.count:,.0f} {words[one.kind]}" for one in kinds if one.kind in words)
+    whole, *counts = _adding_up([one.count for one in flips])
+    each = zip(counts, kinds, strict=True)
+    named = ", ".join(f"{count} {words[one.kind]}" for count, one in each if one.kind in words)
     share = show(changed.share, "rate").number
-    return f"{changed.count:,.0f} change ({share})" + (f": {named}" if named else "")
+    return f"{whole} change ({share})" + (f": {named}" if named else "")
+
+
+def _adding_up(counts: Sequence[float]) -> list[str]:
+    """Write a count and its parts: means over reruns in tenths that still add up.
+
+    >>> _adding_up([15, 5, 10]), _adding_up([14.75, 5.25, 8.75, 0.75])
+    (['15', '5', '10'], ['14.8', '5.3', '8.8', '0.7'])
+    """
+    if not any(abs(one - round(one)) > 1e-6 for one in counts):
+        return [f"{one:,.0f}" for one in counts]
+    whole, *parts = (
+        math.floor(10 * one + 0.5 * (not place) + 1e-6) for place, one in enumerate(counts)
+    )
+    rests = [part - 10 * one for part, one in zip(parts, counts[1:], strict=True)]
+    for place in sorted(range(len(parts)), key=rests.__getitem__)[: max(whole - sum(parts), 0)]:
+        parts[place] += 1
+    return [f"{one / 10:,.1f}" for one in (whole, *parts)]
 
 
 def _perplexity(change: Estimate) -> Interval:

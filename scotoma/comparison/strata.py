@@ -18,7 +18,7 @@ from scotoma.document import Column, Section, Table, show
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, Units, holm
 from scotoma.numbers.inputs import Flags
-from scotoma.printable import ONE_OF_THEM, nearest, printable
+from scotoma.printable import ONE_OF_THEM, listed, nearest, printable
 from scotoma.readers.pairing import MOST_MISSING
 
 
@@ -108,7 +108,8 @@ def same_questions(
     reference = strata.reference or max(sizes, key=lambda one: one[1])[0]
     if reference not in names:
         raise ConfigError(
-            f"--reference must be a value of {of}, got {printable(reference)!r}"
+            f"--reference must be a value of {of}, which has {listed(natural_order(names))}, got "
+            f"{printable(reference)!r}"
             f"{nearest(reference, names, ONE_OF_THEM)}"
         )
     asked = pl.DataFrame({"key": keys.cast(pl.String), "of": values})
@@ -122,13 +123,13 @@ def same_questions(
             f"of {printable(', '.join(names))[:200]}; name the key that they share"
         )
     if lacking > MOST_MISSING * whole and not allow_missing:
-        few = asked.filter(
-            pl.col("key").is_in(common.implode()).not_() & pl.col("key").is_not_null()
-        )
+        first = known.filter(pl.col("strata") < len(names))["key"][0]
+        there = set(asked.filter(pl.col("key") == first)["of"])
+        without = [name for name in natural_order(names) if name not in there]
         raise DataError(
             f"every {of} must ask the same questions, and {lacking:,} of {whole:,} are not in all, "
-            f"the first is {by} {printable(few['key'][0])[:40]!r} of {printable(few['of'][0])}; "
-            "add --allow-missing to compare the others"
+            f"the first is {by} {printable(first)[:40]!r}, which is not in {listed(without)}; add "
+            "--allow-missing to compare the others"
         )
     kept = asked.select(pl.col("key").is_in(common.implode()).fill_null(False)).to_series()
     several = f"each for {len(names)} values of {of}"
@@ -137,6 +138,14 @@ def same_questions(
         notes.append(
             f"left out: {left_out:,} answers to questions without {by}, or that are not in every "
             f"{of}"
+        )
+    alike = asked.with_columns(rows.table["example"]).filter(kept).group_by("key", "of")
+    twice = alike.agg(pl.col("example").n_unique().alias("times")).filter(pl.col("times") > 1)
+    if twice.height:
+        key, value, times = twice.sort("key", "of").row(0)
+        notes.append(
+            f"questions asked more than once in one {of}: {twice.height:,}, the first is {by} "
+            f"{printable(key)[:40]!r}, {times} times in {printable(value)[:40]}; all answers count"
         )
     numbers = asked["key"].filter(kept).rank("dense").cast(pl.Int64) - 1
     examples = pl.col("example").rank("dense").cast(pl.Int64) - 1

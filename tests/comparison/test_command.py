@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +77,13 @@ def test_reruns_give_a_floor_and_no_training_runs(home: Path) -> None:
     assert scope in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
     first, second = (right(log_of(place)) for place in places[:2])
+    (counts,) = re.findall(r"answers: ([\d.]+) change \([^)]*\): ([\d.]+) right to wrong, "
+                           r"([\d.]+) wrong to right, ([\d.]+)", " ".join(out.split()))  # fmt: skip
+    whole, *parts = map(Decimal, counts)
     (one,) = measured("compare", *places, "--reruns")["comparisons"]
+    assert sum(parts) == whole
+    for shown, flip in zip((whole, *parts), one["flips"], strict=True):
+        assert float(shown) == pytest.approx(flip["count"], abs=0.1)
     assert one["floor"]["within"]["value"] >= (first != second).mean()  # other wrong answers, too
     assert one["score"]["change"]["n"] == N
 

@@ -198,12 +198,31 @@ def test_what_is_not_in_all_languages_is_refused_or_left_out(
     sides = [write(tmp_path / f"{at}", own, in_all) for at, own in enumerate(scores)]
     code, _, err = scotoma("compare", *sides, *PAIRED)
     assert code == 4
-    assert "100 of 400 are not in all, the first is doc.question_id 'q0' of en" in " ".join(
-        err.split()
-    )
+    sentence = "100 of 400 are not in all, the first is doc.question_id 'q0', which is not in 'sw';"
+    assert sentence in " ".join(err.split())
     found = measured("compare", *sides, *PAIRED, "--allow-missing")
     assert found["comparisons"][0]["strata"]["questions"] == 300
     assert any("left out: 300 answers" in note["sentence"] for note in found["admission"])
+
+
+def test_a_question_asked_twice_in_one_language_is_told(tmp_path: Path) -> None:
+    once = {lang: np.ones(20) for lang in LANGUAGES}
+
+    def called(lang: str, i: int) -> str:
+        return "q3" if lang == "sw" and i == 4 else f"q{i}"
+
+    asked = []
+    for kind, names in (("once", lambda lang, i: f"q{i}"), ("twice", called)):
+        sides = [write(tmp_path / kind / str(k), once, called=names) for k in range(2)]
+        found = measured("compare", *sides, *PAIRED, "--allow-missing")
+        asked.append([one["sentence"] for one in found["admission"] if "once" in one["sentence"]])
+    assert asked == [
+        [],
+        [
+            "questions asked more than once in one lang: 1, the first is doc.question_id 'q3', 2 "
+            "times in sw; all answers count"
+        ],
+    ]
 
 
 @pytest.mark.parametrize("harmed", [False, True])
@@ -235,7 +254,11 @@ def test_one_common_question_is_unsure(tmp_path: Path, harmed: bool) -> None:
         (("--across", "lang"), 2, "got no question and lang; name both"),
         (("--pair-by", "question", "--across", "lang"), 2, "--pair-by names 'question', which the"),
         (("--pair-by", "question_id", "--across", "tongue"), 2, "--across names 'tongue', which"),
-        ((*PAIRED, "--reference", "fr"), 2, "--reference must be a value of lang, got 'fr'"),
+        (
+            (*PAIRED, "--reference", "fr"),
+            2,
+            "must be a value of lang, which has 'de', 'en', 'sw', 'th', got 'fr'; name one of them",
+        ),
         (("--pair-by", "question_id", "--across", "task"), 4, "--across task must have at least"),
         (("--pair-by", "doc_id", "--across", "lang"), 4, "no question is in all of en, de, sw, th"),
     ],
