@@ -58,6 +58,7 @@ BESIDE = {  # behaviours that are told beside another score, one a field of logs
     "cut_off": "cut off and refused", "tool_call": "tool calls",
     "output_tokens": "tokens of output", "margin": "margins of log-likelihood",
 }  # fmt: skip
+LEAST_MARGIN = 0.005  # that the built-in rules pass where the original has no such answers
 ERRORS = {  # what the error is where how answers ended is the score
     "not cut_off": "cut off", "not refused": "refused", "tool_call": "without a tool call",
 }  # fmt: skip
@@ -96,6 +97,7 @@ class CompareQuestion:
     pair_by: str = ""
     across: str = ""
     reference: str = ""
+    margin: float | None = None
 
     @property
     def groups(self) -> dict[str, GroupColumn]:
@@ -459,8 +461,8 @@ def _ends(
 ) -> list[AdmissionNote]:
     """Tell of how many examples it is not known how their answers ended.
 
-    Where that is the question they are missing examples: above 1% they are refused, or left out and
-    no PASS is given, as what is not known may hide the harm.
+    Where that is the question they are missing examples: above 1% they are refused, or left out. No
+    PASS is given where so many are left out that they may hide a rise beyond the margin.
 
     Raises:
         DataError: Too many, and they are not allowed to be missing.
@@ -471,8 +473,8 @@ def _ends(
         found = unsaid(paired, name, models)
         if found is None or not (asked or found.happens):
             continue
-        many = asked and found.share > MOST_MISSING
-        if many and not question.allow_missing:
+        many = asked and found.share > min(MOST_MISSING, question.margin or LEAST_MARGIN)
+        if found.share > MOST_MISSING and asked and not question.allow_missing:
             raise DataError(
                 f"{task}: --score {name} needs logs that say it of every example, but "
                 f"{' and '.join(found.sentences)}; evaluate again and log it, or pass "

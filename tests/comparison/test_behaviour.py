@@ -230,6 +230,11 @@ def test_few_unknown_reasons_are_told_and_left_out(tmp_path: Path) -> None:
     (note,) = [one for one in found["admission"] if "known stop reason" in one["sentence"]]
     assert note["sentence"].endswith("examples of b have no known stop reason ('banana'); "
                                      "they are left out")  # fmt: skip
+    (narrow,) = measured(*ask[:6], "0.009")["gate"]["variants"]  # which 1% may hide
+    assert narrow["verdict"] == "UNSURE"
+    assert narrow["blocked"][0].endswith("they are left out, and no PASS is given")
+    (usual,) = measured(*ask[:5])["gate"]["variants"]
+    assert usual["blocked"] == narrow["blocked"]
 
 
 def test_other_spellings_of_known_reasons_are_known(tmp_path: Path) -> None:
