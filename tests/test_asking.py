@@ -94,7 +94,7 @@ def test_what_went_wrong_is_raised_after_the_answer(typed) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        ("gate", "nowhere"), ("fix", "nowhere", "--by", "dfr"), ("verify", "nowhere"),
+        ("gate", "nowhere"), ("verify", "nowhere"),
         ("evidence", "nowhere", "--model", "m.onnx"), ("init", "nowhere.csv"),
         ("study", "new", "nowhere", "--variant", "int8"), ("review", "nowhere"),
         ("show", "schema", "config"), ("kubeflow", "stop", "x"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import replace
@@ -130,6 +131,18 @@ def test_offsets_mend_what_a_shift_of_one_group_broke(run: Run, tmp_path: Path) 
     assert all(rule.offsets[0][1] - rule.offsets[1][1] > 0.3 for rule in again)  # type: ignore[attr-defined]
     code, out, _ = scotoma("fix", run.root, "--by", "offsets", "--out", folder)
     assert (code, out) == (2, "")  # a folder is never written twice
+
+
+def test_csv_is_the_table_of_both(run: Run, tmp_path: Path) -> None:
+    asked = ("--by", "offsets", "--attribute", "sex", "--out", tmp_path / "new")
+    code, out, err = scotoma("fix", run.root, *asked, "--csv")
+    assert code == 0, err
+    found = json.loads((tmp_path / "new" / "fix.json").read_text())
+    rows = pl.read_csv(io.StringIO(out)).to_dicts()
+    assert [row["variant"] for row in rows] == ["int8", "int8+offsets"]
+    for row, side in zip(rows, (found["before"], found["after"]), strict=True):
+        assert row["verdict"] == side["verdict"]
+        assert row["accuracy"] == pytest.approx(side["accuracy"]["value"])
 
 
 def test_the_table_says_needs_sizes_and_both_verdicts() -> None:
