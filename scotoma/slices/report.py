@@ -107,6 +107,7 @@ class View:
         return self.evidence.change(self.level)
 
 
+WHERE_MORE = "use reference='rest' to find where they changed more than elsewhere"
 PURE = 0.999  # share of the examples whose answer the feature's value determines
 
 
@@ -119,8 +120,7 @@ def harm_everywhere(view: Description, settings: Mapping[str, Any]) -> tuple[str
         return ()
     return (
         f"all examples together differ from the baseline by {change.value:+.3g} "
-        f"[{change.low:+.3g}, {change.high:+.3g}]: use reference='rest' to find where they changed "
-        "more than elsewhere",
+        f"[{change.low:+.3g}, {change.high:+.3g}]: {WHERE_MORE}",
     )
 
 

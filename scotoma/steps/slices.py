@@ -118,6 +118,7 @@ def _search(
 ) -> Searched:
     from scotoma.slices import SearchSettings, find_slices
     from scotoma.slices.features import WORK, conditions_together
+    from scotoma.slices.report import WHERE_MORE
 
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
     arrays = {name: outcome[name] for name in ("outcome", "baseline") if name in outcome}
@@ -140,8 +141,8 @@ def _search(
         ids=np.array(examples.ids),
         clusters=examples.clusters,
     )
-    option = "reference: rest of scotoma slices --settings"
-    notes = [note.replace("reference='rest'", option) for note in report.notes]
+    told = "scotoma slices with reference: rest finds where they differ most"
+    notes = [note.replace(WHERE_MORE, told) for note in report.notes]
     if together < 3 and asked.max_cross is None:
         notes.append(
             f"{features.width} features and {features.height:,} examples allow slices of up to "
