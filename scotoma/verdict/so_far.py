@@ -302,7 +302,7 @@ def _sentences(found: ComparisonSoFar) -> Iterator[str]:
         yield "Groups that no log has shown yet are not judged."
     small = [row.group for row in rows if row.harm == "too small to judge"]
     coarser = [row for row in rows if row.pass_margin > row.margin and row.group not in small]
-    if coarser:
+    if coarser and found.verdict != "FAIL":
         widest = max(coarser, key=lambda row: row.pass_margin)
         yield (
             f"A PASS allows what so few examples cannot show, in {len(coarser):,} of {len(rows):,} "

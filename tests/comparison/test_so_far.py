@@ -59,6 +59,7 @@ def test_a_harmed_group_fails_before_the_end(tmp_path: Path) -> None:
     assert code == 1
     assert "FAIL    int8: right answers (score) fall beyond the margin, in points: group=b" in text
     assert "The other 2,100 examples are not needed for this verdict." in text
+    assert "A PASS" not in text
 
 
 def test_the_built_in_rules_need_both_margins(tmp_path: Path) -> None:
