@@ -11,7 +11,7 @@ PIN = $(if $(LOCK),--constraint $(LOCK))
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 \
   --dist loadfile --no-loadscope-reorder $(PYTEST_ARGUMENTS)
 
-.PHONY: audit lint quick test test-all lock images faults soak fuzz vulnerabilities
+.PHONY: audit lint quick test test-all release lock images faults soak fuzz vulnerabilities
 
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit $(AUDIT_ARGUMENTS)
@@ -66,6 +66,22 @@ vulnerabilities: $(VENV)/installed
 	$(VENV)/pip-audit/bin/python -m pip install --quiet pip-audit
 	$(BIN)/python -m pip freeze --exclude-editable >$(VENV)/packages.txt
 	$(VENV)/pip-audit/bin/pip-audit --strict --disable-pip --no-deps -r $(VENV)/packages.txt
+
+# What a tag is cut from: dist/ with wheel and sdist, checked, and the wheel tried in an environment
+# that has nothing but what pip brings with it. The wheel is built from the sdist.
+release: $(VENV)/bin/python
+	rm -rf dist $(VENV)/release $(VENV)/bare
+	$(PYTHON) -m venv $(VENV)/release
+	$(VENV)/release/bin/python -m pip install --quiet build twine
+	$(VENV)/release/bin/python -m build --outdir dist . >$(VENV)/release/build.txt || \
+	  { cat $(VENV)/release/build.txt; exit 1; }
+	$(VENV)/release/bin/twine check --strict dist/*
+	$(PYTHON) -m venv $(VENV)/bare
+	$(VENV)/bare/bin/python -m pip install --quiet dist/*.whl
+	mkdir $(VENV)/bare/logs
+	cd $(VENV)/bare/logs && ../bin/python $(CURDIR)/examples/evaluation_logs.py
+	cd $(VENV)/bare/logs && ../bin/scotoma --version && \
+	  ../bin/scotoma compare bf16 w4a16 --reruns --group doc.category
 
 # The newest releases, in an environment of their own. Commit what it writes once `make test` passes.
 lock:
