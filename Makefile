@@ -28,8 +28,8 @@ test: $(VENV)/installed-test
 test-all: lint
 	$(MAKE) vulnerabilities fuzz
 	$(MAKE) faults FAULTS=200
-	SCOTOMA_AUDITS=1000 $(PYTEST) -k hold_the_truth tests/bias tests/test_divergence_excess.py \
-	  tests/test_impact.py
+	SCOTOMA_AUDITS=1000 $(PYTEST) -k hold_the_truth tests/bias tests/divergence/test_divergence_excess.py \
+	  tests/impact/test_impact.py
 	$(PYTEST)
 
 # mypy reads the package as it is installed: components/ and pipelines/ inside it.

@@ -35,7 +35,7 @@ from scotoma.steps.divergence import divergence  # noqa: E402
 from scotoma.steps.report import draw, report  # noqa: E402
 from scotoma.steps.slices import slices  # noqa: E402
 from scotoma.steps.verdict import verdict  # noqa: E402
-from tests.networks import write_network_predictions  # noqa: E402
+from tests.helpers.networks import write_network_predictions  # noqa: E402
 
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)
 SPARSITIES = (0.3, 0.5, 0.7, 0.9, 0.95, 0.99)

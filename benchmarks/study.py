@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from scotoma.processes.machine import hardware  # noqa: E402  after the path
 from scotoma.study.effects import difference  # noqa: E402
 from scotoma.study.plan import StudyFolder  # noqa: E402
-from tests.commands import scotoma  # noqa: E402
+from tests.helpers.commands import scotoma  # noqa: E402
 from tests.study.conftest import VARIANT, make_run  # noqa: E402
 from tests.study.test_statistics import simulated  # noqa: E402
 

@@ -15,14 +15,14 @@ import pytest
 from scotoma.config import Config, parse_config
 from scotoma.config.gate import GateRules, Minimum, Waiver, parse_rules
 from scotoma.slices.settings import parse_settings
-from tests.commands import scotoma
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-ELSEWHERE = "planted_layer.py"  # a block that tests/repair runs, and reads what it leaves
+ELSEWHERE = "planted_layer.py"  # a block that tests/fix runs, and reads what it leaves
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.audits import accuracy
-from tests.commands import measured, scotoma
+from tests.helpers.audits import accuracy
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import read_case
 from scotoma.bias.clarify.cells import measure
 from scotoma.bias.clarify.distances import DISTANCES
-from tests.worlds import AUDITS, worlds
+from tests.helpers.worlds import AUDITS, worlds
 
 pytestmark = pytest.mark.slow
 

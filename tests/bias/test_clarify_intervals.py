@@ -14,7 +14,7 @@ from scotoma.bias.clarify.cells import count_cells, measure
 from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.bias.clarify.fliptest import fliptest
 from scotoma.errors import DataError
-from tests.crossed import crossed_variance
+from tests.helpers.crossed import crossed_variance
 
 SMOOTH = [name for name in METRICS if name not in (*DISTANCES, "FT")]
 

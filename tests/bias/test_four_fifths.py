@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.bias.four_fifths import STANDINGS, impact_ratios, standing
 from scotoma.errors import DataError
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 # Questions and answers on the Uniform Guidelines on Employee Selection Procedures (1979): hiring
 # rates; the impact ratios and the adverse impact that the agencies read from them.

@@ -8,8 +8,8 @@ from scotoma.audit.findings import Findings
 from scotoma.bias.four_fifths import HIGHEST
 from scotoma.bias.section import clarify_section, unanswered_section
 from scotoma.document import Facts, Section
-from tests.audits import rows_at, whole
-from tests.sections import kept, table, texts, unlabelled
+from tests.helpers.audits import rows_at, whole
+from tests.helpers.sections import kept, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
 GROUPS = [{"key": "all", "name": "everyone"}, {"key": "s=f", "name": "women"},

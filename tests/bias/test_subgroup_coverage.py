@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from scotoma.bias import GroupChange, amplification, gap
 from scotoma.numbers import Estimate
-from tests.worlds import AUDITS, worlds
+from tests.helpers.worlds import AUDITS, worlds
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from scotoma._version import __version__
 from tests.charts.conftest import CHART, Objects
 from tests.kfp_server.contract import Contract
 from tests.kfp_server.server import KfpServer
-from tests.test_predicted import write
+from tests.sources.test_predicted import write
 
 # What scotoma-core, the pods' image, has not.
 WITHOUT = ("torch", "torchvision", "mlflow", "onnx", "onnxruntime", "sklearn")

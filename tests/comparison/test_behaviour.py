@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 from tests.readers.conftest import FILES
 
 N = 600

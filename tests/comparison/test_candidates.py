@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 N = 1200
 HARM = {"int8": (0.02, 0.02), "awq": (0.01, 0.12), "gptq": (0.06, 0.06)}  # of groups a and b

@@ -15,9 +15,9 @@ from mlflow import MlflowClient
 from scotoma.comparison.answers import OTHER
 from scotoma.run import read_json
 from scotoma.tracking.connection import quiet
-from tests.audits import rates
-from tests.commands import measured, scotoma
 from tests.comparison.logs import PLANTED, write_bbq, write_generation
+from tests.helpers.audits import rates
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

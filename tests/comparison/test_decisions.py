@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import confusion_matrix
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from scotoma.commands.asking import Options
 from scotoma.commands.compare import CompareOptions
 from scotoma.commands.kinds import KINDS
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 ROWS = 60
 

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from scotoma.run import read_json
-from tests.audits import accuracy
-from tests.commands import scotoma
+from tests.helpers.audits import accuracy
+from tests.helpers.commands import scotoma
 
 N = 60
 

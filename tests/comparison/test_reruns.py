@@ -19,7 +19,7 @@ from scotoma.sources.answers import SuppliedAnswers
 from scotoma.sources.reading import load_examples
 from scotoma.steps.bias import bias
 from scotoma.steps.prepare import prepare
-from tests.audits import rates
+from tests.helpers.audits import rates
 
 pytestmark = pytest.mark.slow
 

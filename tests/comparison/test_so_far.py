@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 N = 3_000
 

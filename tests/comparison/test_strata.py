@@ -15,8 +15,8 @@ from scipy import stats
 from scotoma.comparison.means import score_table
 from scotoma.comparison.strata import Strata, stratum_losses
 from scotoma.run import read_json
-from tests.commands import measured, scotoma
 from tests.comparison.logs import DATE
+from tests.helpers.commands import measured, scotoma
 
 QUESTIONS = 400
 LANGUAGES = {"en": 0.02, "de": 0.02, "sw": 0.25, "th": 0.02}  # how often right becomes wrong

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 TASKS = {
     "mmlu_law": (120, 4, 0.2),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.audits import rates
-from tests.commands import measured, scotoma
+from tests.helpers.audits import rates
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

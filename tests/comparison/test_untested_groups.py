@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 
 
 def write(path: Path, scores: np.ndarray, group: np.ndarray) -> None:

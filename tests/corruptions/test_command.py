@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from scotoma.corruptions import corrupt, profile
-from tests.bombs import image_of_gigabytes
 from tests.corruptions.references import drawn_image, write_frost
+from tests.helpers.bombs import image_of_gigabytes
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "corrupt.py"))
 

@@ -21,9 +21,9 @@ from scotoma.errors import DataError
 from scotoma.run import Run
 from scotoma.sources.reading import load_examples, survey_examples
 from scotoma.steps.prepare import prepare
-from tests.commands import scotoma
 from tests.conftest import Storage
-from tests.synthetic import celeba
+from tests.helpers.commands import scotoma
+from tests.helpers.synthetic import celeba
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from scotoma.answers.boxes import Detections
 from scotoma.comparison.boxes import box_chance_note
 from scotoma.detection.matching import DEALS, dealt_outcomes, outcomes
 from scotoma.run import read_json
-from tests.commands import measured, scotoma
 from tests.detection.sets import random_set, read
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 from scotoma.detection.matching import outcomes
 from scotoma.readers.boxes import read_detections, read_ground_truth
 from scotoma.run import read_json
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from scotoma.divergence.gallery_section import gallery_documents, gallery_sectio
 from scotoma.divergence.section import beyond_noise, flips_section, topline_section
 from scotoma.document import Pictures, Section
 from scotoma.document.charts import filled
-from tests.audits import gate_file, whole
-from tests.sections import chart, table, texts, unlabelled
+from tests.helpers.audits import gate_file, whole
+from tests.helpers.sections import chart, table, texts, unlabelled
 
 EXCESS = {"value": 0.0224, "low": 0.0164, "high": 0.0284}
 CIE = {

@@ -13,9 +13,9 @@ import pytest
 
 from scotoma.audit import GateFile, read_audit, read_gate
 from scotoma.storage.files import file_digest
-from tests.commands import scotoma
-from tests.external_predictions import CLASSES, audited, write
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.external_predictions import CLASSES, audited, write
+from tests.helpers.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 

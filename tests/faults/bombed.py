@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tests import bombs
-from tests.external_models import EXTERNAL, external_model
+from tests.helpers import bombs
+from tests.helpers.external_models import EXTERNAL, external_model
 
 __all__ = ["BOMBS", "pictures", "predictions"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import bombs
-from tests.commands import scotoma
 from tests.faults.bombed import BOMBS, pictures, predictions
+from tests.helpers import bombs
+from tests.helpers.commands import scotoma
 
 QUICK = ("examples, empty cells", "examples, Parquet", "predictions, gz", "image", "constant")
 PICTURED = ("attributes", "image", "constant", "endless on batches", "sparse weights")

@@ -18,10 +18,10 @@ from onnx import numpy_helper
 from PIL import Image
 
 from scotoma.datasets import AuditedExamples
-from tests.audits import accuracy
-from tests.commands import scotoma
-from tests.steps import steps_in_this_process
-from tests.test_taking_in import model
+from tests.helpers.audits import accuracy
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
+from tests.steps.test_taking_in import model
 
 TRAINED = """\
 project: changed

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import scotoma
 from tests.faults.made import audited_here, predictions_made_elsewhere
+from tests.helpers.commands import scotoma
 
 SECRET = b"do not overwrite\n"
 

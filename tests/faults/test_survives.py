@@ -19,7 +19,6 @@ from scotoma.run.checksums import CHECKSUMS, seal
 from scotoma.run.lock import LOCK, locked
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import written
-from tests.commands import scotoma
 from tests.faults.harness import (
     Undisturbed,
     audit,
@@ -28,6 +27,7 @@ from tests.faults.harness import (
     short_folder,
 )
 from tests.faults.made import audited_here, predictions_made_elsewhere
+from tests.helpers.commands import scotoma
 
 # Imported by every Python process of an audit: a clock that jumps a year back, ten years forth.
 JUMPING = """

@@ -58,14 +58,14 @@ from scotoma.storage.credentials import masked
 from scotoma.study.answers import read_submissions
 from scotoma.study.plan import KeyEntry, Orders, StudyKey, StudyPlan
 from scotoma.tracking.trend import trend_document
-from tests.bombs import (
+from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
+from tests.helpers.bombs import (
     constant_of_gigabytes,
     csv_of_empty_cells,
     endless_on_batches,
     image_of_gigabytes,
     parquet_of_gigabytes,
 )
-from tests.fuzz.words import CELLS, JSON, ONNX, PIXELS, PLACES, TENSORS, YAML
 
 __all__ = ["CORPUS", "TARGETS", "Target", "bombs_of", "seeds"]
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tests.commands import measured, scotoma
 from tests.comparison.logs import write_bbq, write_generation
+from tests.helpers.commands import measured, scotoma
+from tests.helpers.steps import steps_in_this_process
 from tests.slices.asking import with_settings
-from tests.steps import steps_in_this_process
 
 __all__ = ["PLANTED", "Documents"]
 

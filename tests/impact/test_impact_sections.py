@@ -12,8 +12,8 @@ from scotoma.document import Section, Table
 from scotoma.impact.classes_section import classes_section, shown_classes
 from scotoma.impact.groups_section import groups_section, whom
 from scotoma.impact.labels_section import labels_section
-from tests.audits import class_rows, gate_file, rows_at, whole
-from tests.sections import chart, table, texts, unlabelled
+from tests.helpers.audits import class_rows, gate_file, rows_at, whole
+from tests.helpers.sections import chart, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
 GROUPS = [

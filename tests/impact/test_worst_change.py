@@ -28,8 +28,8 @@ from scotoma.report.summary import summary
 from scotoma.tracking.trend import audited
 from scotoma.verdict.frontier import frontier_rows
 from scotoma.verdict.section import verdict_section
-from tests.audits import gate_file, rows_at, whole
-from tests.sections import table, texts
+from tests.helpers.audits import gate_file, rows_at, whole
+from tests.helpers.sections import table, texts
 
 # Examples, errors of the dense model, errors of the compressed one: the dense errors stay.
 WORLD = {

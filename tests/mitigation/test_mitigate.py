@@ -34,9 +34,9 @@ from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
 from scotoma.storage.files import file_digest
 from scotoma.training.models import build_model
-from tests.commands import measured, scotoma
-from tests.external_predictions import audited
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import measured, scotoma
+from tests.helpers.external_predictions import audited
+from tests.helpers.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 

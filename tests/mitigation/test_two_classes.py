@@ -13,8 +13,8 @@ from scotoma.datasets import AuditedExamples
 from scotoma.fix.outputs import member_outputs
 from scotoma.mitigation import decide
 from scotoma.run import Run
-from tests.commands import scotoma
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 

@@ -20,7 +20,7 @@ from scotoma.numbers import (
     n_effective,
     of_variance,
 )
-from tests.crossed import crossed_variance, ratio_influence
+from tests.helpers.crossed import crossed_variance, ratio_influence
 
 PARTS = ("total", "examples", "members", "residual", "df", "floor")
 UNROUNDED = tuple(part for part in PARTS if part != "df")

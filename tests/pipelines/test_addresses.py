@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from urllib3.util import connection
 
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 
 RUN = "e9f4efdc-d34f-493b-8804-abd065736026"

@@ -105,7 +105,7 @@ def test_the_pipeline_keeps_every_rule(
     assert rule(made()) == []
 
 
-# `shards` divides them (tests/test_steps.py); here, that the loop has what it says.
+# `shards` divides them (tests/steps/test_steps.py); here, that the loop has what it says.
 @pytest.mark.parametrize(("models", "shard_count"), [(1, 2), (12, 2), (31, 40)])
 def test_shards_take_every_member_once_and_divide_no_stack(models: int, shard_count: int) -> None:
     text = CLUSTER.replace("models: 12", f"models: {models}")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands import scotoma
-from tests.external_predictions import CONFIG, write
+from tests.helpers.commands import scotoma
+from tests.helpers.external_predictions import CONFIG, write
 from tests.kfp_server.server import KfpServer
 
 CANARY = b"c4n4ry-s3cret"

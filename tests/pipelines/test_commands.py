@@ -16,8 +16,8 @@ from scotoma.audit import as_text
 from scotoma.config import parse_config
 from scotoma.pipelines import faults
 from scotoma.pipelines import wait as pipeline_wait
-from tests.audits import gate_file
-from tests.commands import scotoma
+from tests.helpers.audits import gate_file
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 
 CONFIG = """\

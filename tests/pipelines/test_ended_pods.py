@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.pipelines.placing import STEP_OF
 from scotoma.steps.kubeflow.failure import record_failure
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_client import CONFIG, definition
 from tests.pipelines.test_commands import config, submitted

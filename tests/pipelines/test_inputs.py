@@ -13,12 +13,12 @@ import pytest
 from scotoma.config.reading import configuration
 from scotoma.run import Run
 from scotoma.steps.inputs import resolved
-from tests.commands import scotoma
 from tests.conftest import Storage
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 from tests.kfp_server.server import KfpServer
 from tests.pipelines import kfp_local
-from tests.steps import steps_in_this_process
-from tests.test_sources_in_storage import (
+from tests.sources.test_sources_in_storage import (
     Case,
     cache,
     external_models,

@@ -19,7 +19,7 @@ from scotoma.pipelines import wait as pipeline_wait
 from scotoma.pipelines.nodes import shard_of
 from scotoma.pipelines.progress import NAMES
 from scotoma.steps.table import STEPS
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.argo import PULL_S
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_client import client

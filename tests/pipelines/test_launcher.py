@@ -12,12 +12,12 @@ import yaml
 from scotoma.config import parse_config
 from scotoma.config.kubeflow import NEEDS, RESERVED, VALUES, launcher_faults
 from scotoma.errors import ConfigError
-from tests.commands import scotoma
 from tests.conftest import Storage
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.kfp_server.store import RECORDED, recorded
 from tests.pipelines.test_audit import CLUSTER, MODELS, executors
-from tests.test_sources_in_storage import cache, in_both_places, predictions
+from tests.sources.test_sources_in_storage import cache, in_both_places, predictions
 
 __all__ = ["cache"]
 

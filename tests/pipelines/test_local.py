@@ -15,10 +15,10 @@ from scotoma.config.reading import configuration
 from scotoma.run import Run
 from scotoma.run.judging import Judging
 from scotoma.steps.inputs import resolved
-from tests.commands import scotoma
 from tests.faults.made import TRAINED, predictions_made_elsewhere
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 from tests.pipelines import kfp_local
-from tests.steps import steps_in_this_process
 
 
 @pytest.mark.parametrize(

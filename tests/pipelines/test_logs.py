@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_commands import CONFIG
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scotoma.pipelines.nodes import LARGEST_BYTES, node_count, workflow_bytes
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.argo import Fate, nodes
 from tests.kfp_server.store import recorded
 from tests.pipelines.test_audit import CLUSTER, MODELS, PREDICTIONS, cluster, scheduled

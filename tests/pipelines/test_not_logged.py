@@ -21,8 +21,8 @@ from scotoma.steps.inputs import resolved
 from scotoma.steps.kubeflow.failure import record_failure
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, inputs_of, skipped_steps
-from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_client import client
 from tests.pipelines.test_commands import status_rows

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from scotoma.pipelines import wait as pipeline_wait
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_client import definition
 from tests.pipelines.test_commands import config, submitted

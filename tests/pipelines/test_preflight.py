@@ -15,7 +15,7 @@ from scotoma.errors import ConfigError
 from scotoma.pipelines.preflight import compile_preflight, parts_of
 from scotoma.run import code_digest, shareable
 from scotoma.steps.kubeflow.preflight import preflight, record_of
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_client import definition
 from tests.pipelines.test_commands import CONFIG

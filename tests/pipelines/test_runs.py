@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.pipelines import audit
 from scotoma.pipelines import wait as pipeline_wait
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_client import definition
 from tests.pipelines.test_commands import config, leave_verdict, status_rows, submitted

@@ -13,7 +13,7 @@ import pytest
 
 from scotoma.config import Config
 from scotoma.pipelines import audit, faults, schedules
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_commands import status_rows
 

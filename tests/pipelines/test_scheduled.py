@@ -25,7 +25,7 @@ from scotoma.steps.kubeflow.failure import record_failure
 from scotoma.steps.kubeflow.schedule import SKIPPED
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.argo import hook_state
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_schedule import CONFIG, TINY

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scotoma.steps.table import STEPS
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_commands import status_rows
 

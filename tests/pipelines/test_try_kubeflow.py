@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.kfp_server.argo import Fate
 from tests.kfp_server.server import KfpServer
 

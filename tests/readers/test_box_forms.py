@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.readers.conftest import FILES, Read
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 N, REPEATS = 120, 4
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.audits import accuracy
-from tests.commands import scotoma
+from tests.helpers.audits import accuracy
+from tests.helpers.commands import scotoma
 
 pytestmark = pytest.mark.slow
 

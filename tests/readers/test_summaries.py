@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy.stats import norm
 
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 from tests.readers.conftest import FILES
 
 pytestmark = pytest.mark.slow

@@ -30,7 +30,7 @@ from scotoma.steps import verdict as judging
 from scotoma.steps.bias import bias
 from scotoma.steps.divergence import divergence
 from scotoma.verdict.frontier import frontier_rows
-from tests.networks import write_network_predictions
+from tests.helpers.networks import write_network_predictions
 
 
 @dataclass(frozen=True)

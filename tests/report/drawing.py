@@ -9,7 +9,7 @@ from scotoma import report
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.findings import Beside, FrontierRow, VariantLayers
 from scotoma.document import Document
-from tests.audits import filled, whole
+from tests.helpers.audits import filled, whole
 
 __all__ = ["audit_of", "document", "gate_of", "render"]
 

@@ -23,7 +23,7 @@ from scotoma.run.mirror import Mirror
 from scotoma.steps.judging.previous import leave_previous
 from scotoma.steps.report import draw
 from scotoma.steps.verdict import give_verdict
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands import scotoma
 from tests.comparison.logs import write_bbq
+from tests.helpers.commands import scotoma
 
 pytestmark = pytest.mark.thorough
 

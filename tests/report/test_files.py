@@ -13,7 +13,7 @@ import pytest
 
 from scotoma.run import Run, checksums
 from scotoma.steps.report import draw
-from tests.audits import rates
+from tests.helpers.audits import rates
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from scotoma.document import Table
 from scotoma.document.html import html_page
 from scotoma.run import checksums
 from scotoma.verdict.two_audits import changed_verdicts, sides_section
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 from tests.report.drawing import audit_of
 from tests.report.reading import HOSTILE, Page
 from tests.report.test_browser import opened

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.audit.test_score_audits import audited, write
 from tests.report.test_browser import opened
-from tests.test_score_audits import audited, write
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.audits import addresses
+from tests.helpers.audits import addresses
 from tests.report.drawing import render
 from tests.report.reading import Page
 

@@ -25,9 +25,9 @@ from scotoma.runs import (
 )
 from scotoma.runs.effects import bare
 from scotoma.runs.section import TournamentResult, tournament_document
+from tests.helpers.sections import kept
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
-from tests.sections import kept
 
 LONG = f"{HOSTILE} {60 * 'b'}"
 METRICS = ("DP", "BA")

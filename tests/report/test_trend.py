@@ -19,10 +19,10 @@ from scotoma.document import Chart, Document
 from scotoma.document.charts import drawings
 from scotoma.document.html import html_page
 from scotoma.tracking.trend import audited, draw_trend, trend_document
-from tests.audits import changes, gate_file, whole
+from tests.helpers.audits import changes, gate_file, whole
+from tests.helpers.sections import kept
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
-from tests.sections import kept
 
 PAGE = "https://mlflow.example/#/experiments/1/runs/4"
 REPORT = "artifacts/report.html"

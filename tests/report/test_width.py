@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

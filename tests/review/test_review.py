@@ -19,7 +19,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.review.measure import corrected_change
 from scotoma.review.verdicts import FILE, Review, open_reviews, read_reviews
 from scotoma.run import Run, checksums
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.review.serving import Client, serving
 
 VARIANT = "prune-0.9"

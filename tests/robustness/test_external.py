@@ -19,9 +19,9 @@ from scotoma.errors import ConfigError
 from scotoma.robustness.section import robustness_section
 from scotoma.tracking.records import audit_records
 from scotoma.verdict.gate import judge
-from tests.commands import scotoma
-from tests.sections import table
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.sections import table
+from tests.helpers.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
 from scotoma.numbers import Variance, of_variance, undefined
 from scotoma.verdict.gate_section import rule_words
-from tests.audits import judge
+from tests.helpers.audits import judge
 
 RULE = """\
 rules:

@@ -13,7 +13,7 @@ from scotoma.robustness.losses import (
     planted_robustness,
     smallest_contrast,
 )
-from tests.commands import measured
+from tests.helpers.commands import measured
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from scotoma.datasets.examples import stratified
 from scotoma.errors import ConfigError
 from scotoma.robustness.predict import suite_of
 from scotoma.sources.reading import load_examples
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST
 
 pytestmark = pytest.mark.slow

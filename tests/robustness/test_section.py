@@ -9,9 +9,9 @@ from scotoma.document import Facts, Section
 from scotoma.document.charts import drawings, filled
 from scotoma.document.pictures import Picture
 from scotoma.robustness.section import robustness_section
-from tests import audits
-from tests.audits import whole
-from tests.sections import chart, kept, table, texts
+from tests.helpers import audits
+from tests.helpers.audits import whole
+from tests.helpers.sections import chart, kept, table, texts
 
 GROUPS = [{"key": "all", "name": "everyone"}, {"key": "s=f", "name": "women"}]
 

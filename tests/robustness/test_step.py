@@ -34,10 +34,10 @@ from scotoma.run import Run
 from scotoma.sources.reading import load_examples
 from scotoma.tracking.records import audit_records
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 from tests.report.reading import Page
 from tests.robustness.configuration import CONFIG, ROBUST
-from tests.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 

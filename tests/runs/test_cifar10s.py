@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from scotoma.config import load_config, parse_config
-from tests.commands import scotoma
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from scotoma import published
 from scotoma.runs import baselines, compare_techniques
 from scotoma.runs.table import bias_and_accuracy, read_runs
 from scotoma.runs.tournament import unstable
-from tests import external_predictions
-from tests.audits import addresses
-from tests.commands import measured, scotoma
+from tests.helpers import external_predictions
+from tests.helpers.audits import addresses
+from tests.helpers.commands import measured, scotoma
 from tests.runs.test_study import METRICS, runs_of_the_study
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from scotoma.document import Section
 from scotoma.document.charts import drawings, filled
 from scotoma.runs import THIS_TEST_SET
 from scotoma.runs.seeds_section import seeds_section
-from tests.audits import rows_at, whole
-from tests.sections import chart, kept, table, texts, unlabelled
+from tests.helpers.audits import rows_at, whole
+from tests.helpers.sections import chart, kept, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
 

@@ -12,7 +12,7 @@ from scipy.stats import mannwhitneyu
 
 from scotoma import published
 from scotoma.runs import compare_runs, spread
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 
 Rows = dict[tuple[str, str], dict[str, dict]]
 

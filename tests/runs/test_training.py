@@ -11,8 +11,8 @@ import pytest
 from scotoma.config import load_config, parse_config
 from scotoma.config.techniques import TRAINED
 from scotoma.run import Run, shareable
-from tests.commands import scotoma
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from scotoma.slices.settings import SearchFile
-from tests import commands
+from tests.helpers import commands
 
 __all__ = ["measured", "scotoma", "with_settings"]
 

@@ -17,8 +17,8 @@ from scotoma.slices.judging.evidence import estimate_difference
 from scotoma.slices.judging.tally import ClusterSums, ClusterVariance
 from scotoma.slices.outcomes import SLICE_METRICS, coins, prepare_outcome, shuffle
 from scotoma.slices.search.strategies import split
-from tests.commands import measured
-from tests.crossed import crossed_variance, ratio_influence
+from tests.helpers.commands import measured
+from tests.helpers.crossed import crossed_variance, ratio_influence
 from tests.slices.searching import find_slices, prepared
 
 

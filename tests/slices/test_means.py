@@ -11,7 +11,7 @@ from scipy import stats
 from scotoma.slices.judging.auc import auc
 from scotoma.slices.judging.bootstrap import row_draws
 from scotoma.slices.judging.tally import narrow, tally_lanes
-from tests.crossed import crossed_variance
+from tests.helpers.crossed import crossed_variance
 from tests.slices.searching import Prepared, prepared
 
 

@@ -11,8 +11,8 @@ from scotoma.audit.findings import Findings
 from scotoma.document import Facts, Section
 from scotoma.document.charts import filled
 from scotoma.slices.section import slices_section
-from tests.audits import rows_at, whole
-from tests.sections import chart, kept, scored, table, texts, unlabelled
+from tests.helpers.audits import rows_at, whole
+from tests.helpers.sections import chart, kept, scored, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
 ROW = {

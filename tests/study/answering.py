@@ -12,7 +12,7 @@ import numpy as np
 
 from scotoma.study.answers import Event
 from scotoma.study.plan import StudyFolder
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 
 
 def planted_events(root: Path, annotator: int) -> list[Event]:

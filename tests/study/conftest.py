@@ -20,7 +20,7 @@ from scotoma.steps import slices as slicing
 from scotoma.steps import verdict as judging
 from scotoma.steps.bias import bias
 from scotoma.steps.divergence import divergence
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 
 CLASSES = ("cat", "dog", "owl", "fox")
 VARIANT = "prune-0.9"

@@ -30,7 +30,7 @@ from scotoma.study.pictures import SIDE, displayed, encoding_of, padded
 from scotoma.study.plan import StudyFolder
 from scotoma.study.search import DRAWS, draw_arms
 from scotoma.study.text import smallest_difference
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.study.answering import answered, page_data
 from tests.study.conftest import new_study, picture
 

@@ -15,10 +15,10 @@ from scotoma.document import Interval, Section, show
 from scotoma.review.section import reviewed_section
 from scotoma.run import Run, checksums
 from scotoma.study.section import study_section
-from tests.audits import whole
-from tests.commands import scotoma
+from tests.helpers.audits import whole
+from tests.helpers.commands import scotoma
+from tests.helpers.sections import table, texts
 from tests.review.test_review import reviewed
-from tests.sections import table, texts
 from tests.study.answering import answered, result
 from tests.study.conftest import VARIANT, new_study
 

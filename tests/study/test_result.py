@@ -19,7 +19,7 @@ from scotoma.audit.study import read_study
 from scotoma.run import Run
 from scotoma.study.answers import Event
 from scotoma.study.plan import StudyFolder
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 from tests.study.answering import answer_file, answered, planted_events, result, sent
 from tests.study.conftest import new_study
 

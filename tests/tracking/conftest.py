@@ -25,7 +25,7 @@ from scotoma.audit import write_part
 from scotoma.config import parse_config
 from scotoma.numbers import Estimate
 from scotoma.run import Run, write_json
-from tests.audits import rows_at, whole
+from tests.helpers.audits import rows_at, whole
 from tests.tracking.servers import ADMIN, PASSWORD, Mlflow, postgres, postgres_programs
 
 ROOT = Path(__file__).resolve().parents[2]

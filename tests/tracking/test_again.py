@@ -13,9 +13,9 @@ import pytest
 from scotoma import components
 from scotoma.errors import NotLogged
 from scotoma.run import Run, checksums, read_json
-from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 from tests.tracking.conftest import _copied, serving
 from tests.tracking.test_resumed import JOB, Cluster, cluster, whole
 

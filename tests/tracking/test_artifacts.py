@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.audits import accuracy
-from tests.commands import scotoma
-from tests.external_predictions import CONFIG, write
-from tests.steps import steps_in_this_process
+from tests.helpers.audits import accuracy
+from tests.helpers.commands import scotoma
+from tests.helpers.external_predictions import CONFIG, write
+from tests.helpers.steps import steps_in_this_process
 from tests.tracking.conftest import _copied, serving
 
 

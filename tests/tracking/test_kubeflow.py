@@ -9,9 +9,9 @@ import pytest
 
 from scotoma.audit import read_audit, read_gate
 from scotoma.run import read_json
-from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 from tests.tracking.names import short
 
 PARENT = "mlflow.parentRunId"

@@ -19,8 +19,8 @@ from scotoma.steps.external_models import fetch_models, models_here
 from scotoma.steps.import_models import import_models
 from scotoma.steps.inputs import resolved
 from scotoma.steps.prepare import prepare
-from tests.commands import scotoma
-from tests.test_taking_in import CONFIG, home, model
+from tests.helpers.commands import scotoma
+from tests.steps.test_taking_in import CONFIG, home, model
 
 __all__ = ["home"]  # a fixture, used by its name
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from scotoma.run import Run, read_json
-from tests.commands import scotoma
 from tests.conftest import ROOT
+from tests.helpers.commands import scotoma
 from tests.tracking.conftest import serving
 from tests.tracking.servers import free_port
 

@@ -10,7 +10,7 @@ from scotoma.audit import GateResult
 from scotoma.numbers import undefined
 from scotoma.run import Run
 from scotoma.tracking.kubeflow import scalar_metrics
-from tests.audits import filled, whole
+from tests.helpers.audits import filled, whole
 
 
 def test_every_variant_has_its_numbers_and_the_undefined_are_left_out(

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from scotoma.run import read_json
-from tests.audits import accuracy, rates
-from tests.commands import scotoma
 from tests.faults.made import TRAINED
-from tests.steps import steps_in_this_process
+from tests.helpers.audits import accuracy, rates
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 
 VARIANTS = ["dense", "prune-0.5", "int8-dynamic"]
 

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from scotoma.run import Run
-from tests.commands import scotoma
-from tests.external_predictions import CONFIG, write
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.external_predictions import CONFIG, write
+from tests.helpers.steps import steps_in_this_process
 from tests.tracking.conftest import _copied, serving
 from tests.tracking.typed import log_audit
 

@@ -10,7 +10,7 @@ from scotoma.impact import worst_change as worst
 from scotoma.run import Run
 from scotoma.tracking import records, registry, store
 from scotoma.tracking.records import RunRecord
-from tests.audits import filled, whole
+from tests.helpers.audits import filled, whole
 
 __all__ = ["DATE", "audit_records", "log_audit", "member_records", "register", "worst_change"]
 

@@ -17,7 +17,7 @@ from scotoma.run import Run, read_json
 from scotoma.steps.prepare import prepare
 from scotoma.storage.files import file_digest
 from scotoma.training import population
-from tests.commands import scotoma
+from tests.helpers.commands import scotoma
 
 AUDIT = """
 source: {kind: digits-s, recipe: {steps: 10, batch_size: 16}}

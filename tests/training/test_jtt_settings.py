@@ -19,8 +19,8 @@ from scotoma.training.engine import Member, Training
 from scotoma.training.jtt_settings import held_out_quarter, try_settings
 from scotoma.training.models import build_model
 from scotoma.training.task import classification
-from tests.commands import scotoma
-from tests.steps import steps_in_this_process
+from tests.helpers.commands import scotoma
+from tests.helpers.steps import steps_in_this_process
 
 RECIPE = Recipe(steps=12, batch_size=14, learning_rate=0.05, prune_begin=0.3, precision="float32")
 CPU = torch.device("cpu")

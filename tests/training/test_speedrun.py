@@ -13,7 +13,7 @@ from scotoma.training import models
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import Whitening, build_model, speedrun
 from scotoma.training.task import classification
-from tests.networks import numpy_weights
+from tests.helpers.networks import numpy_weights
 
 RECIPE = Recipe(
     precision="float32", epochs=8, batch_size=16, learning_rate=0.5, momentum=0.85,

@@ -23,7 +23,7 @@ from scotoma.sources.predictions import PredictionsSource
 from scotoma.steps.prepare import prepare
 from scotoma.steps.train import train
 from scotoma.training.models import build_model, try_outputs
-from tests.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma
 
 CODE = """\
 import torch

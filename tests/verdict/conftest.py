@@ -14,7 +14,7 @@ from scotoma.divergence import excess
 from scotoma.document.jsonable import jsonable
 from scotoma.impact import class_impact
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, planted_audit
-from tests.audits import class_rows
+from tests.helpers.audits import class_rows
 
 TOP1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": 100}
 NOTHING = {"value": None, "low": None, "high": None, "reason": "not measured"}

@@ -20,7 +20,7 @@ from scotoma.printable import code_span, printable
 from scotoma.report.summary import summary
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.words import level_words
-from tests.audits import judge, whole
+from tests.helpers.audits import judge, whole
 
 TODAY = datetime.date(2027, 3, 1)
 HOSTILE = [

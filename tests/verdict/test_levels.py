@@ -27,8 +27,8 @@ from scotoma.tracking.records import audit_records
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.gate_section import gate_section
 from scotoma.verdict.levels import mean_of_runs, next_run, spread_of
-from tests.audits import addresses, judge, rows_at, whole
-from tests.sections import table
+from tests.helpers.audits import addresses, judge, rows_at, whole
+from tests.helpers.sections import table
 
 TODAY = datetime.date(2027, 3, 1)
 SEX = {"attribute": "sex", "disadvantaged": "sex=female", "advantaged": "sex=male"}

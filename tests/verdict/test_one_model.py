@@ -14,7 +14,7 @@ from scotoma.audit.gate import JudgedVariant
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.one_model import one_model_trap
 from scotoma.verdict.question import unanswered
-from tests.audits import whole
+from tests.helpers.audits import whole
 
 
 def test_one_run_a_side_is_every_pair() -> None:

@@ -15,8 +15,8 @@ from scotoma.document.charts import filled
 from scotoma.verdict.gate_section import gate_section
 from scotoma.verdict.section import verdict_section
 from scotoma.verdict.words import decided_words, next_steps, to_do, verdict_sentence
-from tests.audits import gate_file, whole
-from tests.sections import chart, table, texts, unlabelled
+from tests.helpers.audits import gate_file, whole
+from tests.helpers.sections import chart, table, texts, unlabelled
 
 VARIANTS: list[dict[str, Any]] = [
     {"name": "dense", "members": 10},

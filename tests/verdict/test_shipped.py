@@ -11,7 +11,7 @@ import pytest
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.run import Run
 from scotoma.run.judging import Judging
-from tests.audits import judge
+from tests.helpers.audits import judge
 
 TODAY = datetime.date(2027, 3, 1)
 GROUPS = "rules: [{id: fpr, metric: fpr, over: groups, max_increase: {relative: 0.2}}]\n"

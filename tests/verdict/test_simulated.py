@@ -16,7 +16,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.power.forecast import forecast
 from scotoma.power.model import Design, Probit
 from scotoma.power.simulate import PlantedGroup, planted_audit
-from tests.audits import judge, rows_at
+from tests.helpers.audits import judge, rows_at
 from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow

@@ -29,7 +29,7 @@ from scotoma.steps.judging.previous import leave_previous
 from scotoma.steps.verdict import give_verdict
 from scotoma.verdict.documents import markdown
 from scotoma.verdict.since_previous import changes, judged, rise_since
-from tests.audits import judge, previous, whole
+from tests.helpers.audits import judge, previous, whole
 
 TODAY = datetime.date(2027, 3, 1)
 RATE = Estimate.on_scale(0.1, 0.01, 9.0, n=900, members=5)
