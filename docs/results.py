@@ -30,7 +30,7 @@ An audit leaves its numbers in `audit.json` and the verdict on them in `gate.jso
 `version`; a file of another version is refused in one sentence. `scotoma show schema audit` and
 `scotoma show schema verdict` print their JSON schemas. Keys are sorted. Null stands for what is
 undefined, and a sentence beside it says why; `"inf"` and `"-inf"` stand for infinity.
-[The report](report.md) and [the gate](gate.md) have pages of their own.
+[The page](first-audit.md#what-the-page-says) and [the gate](gate.md) have pages of their own.
 """
 
 
