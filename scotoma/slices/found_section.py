@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scotoma.document import Cell, Column, Document, Section, Table, Unit, show
+from scotoma.document import Cell, Column, Document, Section, Table, show
 from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
-from scotoma.slices.outcomes import SLICE_METRICS
-from scotoma.slices.report import Slice, SliceReport
+from scotoma.slices.report import Slice, SliceReport, units_of
 from scotoma.slices.search.strategies import half_size
 
 EFFECTS = {
@@ -41,7 +40,8 @@ def search_document(name: str, report: SliceReport, notes: Sequence[str]) -> Doc
     parts.append(models + (f" against {before:,}" if before else ""))
     if settings["paired"]:
         parts.append("paired")
-    parts.append(f"{settings['metric']} {show(report.overall, _units(report)[0], FEW_RUNS)}")
+    overall = show(report.overall, units_of(settings["metric"])[0], FEW_RUNS)
+    parts.append(f"{settings['metric']} {overall}")
     few = min(members, before or members) < FEWEST_RUNS
     lead = "Few training runs: intervals cover another test set, not another training run."
     answer = [] if report.slices else [
@@ -62,14 +62,8 @@ def search_document(name: str, report: SliceReport, notes: Sequence[str]) -> Doc
     )  # fmt: skip
 
 
-def _units(report: SliceReport) -> tuple[Unit, Unit]:
-    """The units of the metric and of its change."""
-    is_share = SLICE_METRICS[report.settings["metric"]].kind in ("rate", "ratio")
-    return ("rate", "points") if is_share else ("score", "score_change")
-
-
 def _table(report: SliceReport) -> Table:
-    metric, change = _units(report)
+    metric, change = units_of(report.settings["metric"])
     looks = {"p": "p"}
     if report.settings["confirm"]:
         looks = {"found": "p found", "again": "p again"}

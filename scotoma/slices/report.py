@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.document import Unit, in_words
 from scotoma.numbers import Estimate, undefined
 from scotoma.numbers.inputs import Flags
 from scotoma.slices.judging.evidence import Evidence, SliceEstimates
 from scotoma.slices.judging.tally import Rows
-from scotoma.slices.outcomes import Outcome
+from scotoma.slices.outcomes import SLICE_METRICS, Outcome
 from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.strategies import Iteration, SearchedTable
 from scotoma.slices.search.sweep import Hits, Key, SliceFinding, flag_rows
@@ -107,6 +108,7 @@ class View:
         return self.evidence.change(self.level)
 
 
+BASELINE = "the baseline"  # what a note calls it that knows no name
 WHERE_MORE = "use reference='rest' to find where they changed more than elsewhere"
 PURE = 0.999  # share of the examples whose answer the feature's value determines
 
@@ -118,10 +120,14 @@ def harm_everywhere(view: Description, settings: Mapping[str, Any]) -> tuple[str
     change = view.change()
     if not (change.low > 0 or change.high < 0):
         return ()
-    return (
-        f"all examples together differ from the baseline by {change.value:+.3g} "
-        f"[{change.low:+.3g}, {change.high:+.3g}]: {WHERE_MORE}",
-    )
+    rise = in_words(change, units_of(settings["metric"])[1])
+    return (f"all examples together differ from {BASELINE} by {rise}: {WHERE_MORE}",)
+
+
+def units_of(metric: str) -> tuple[Unit, Unit]:
+    """Choose the units of a metric and of its change."""
+    is_share = SLICE_METRICS[metric].kind in ("rate", "ratio")
+    return ("rate", "points") if is_share else ("score", "score_change")
 
 
 def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.audit.base import rows_at
+from scotoma.audit.document import DENSE
 from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
@@ -118,7 +119,7 @@ def _search(
 ) -> Searched:
     from scotoma.slices import SearchSettings, find_slices
     from scotoma.slices.features import WORK, conditions_together
-    from scotoma.slices.report import WHERE_MORE
+    from scotoma.slices.report import BASELINE, WHERE_MORE
 
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
     arrays = {name: outcome[name] for name in ("outcome", "baseline") if name in outcome}
@@ -142,7 +143,7 @@ def _search(
         clusters=examples.clusters,
     )
     told = "scotoma slices with reference: rest finds where they differ most"
-    notes = [note.replace(WHERE_MORE, told) for note in report.notes]
+    notes = [note.replace(WHERE_MORE, told).replace(BASELINE, DENSE) for note in report.notes]
     if together < 3 and asked.max_cross is None:
         notes.append(
             f"{features.width} features and {features.height:,} examples allow slices of up to "

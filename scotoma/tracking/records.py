@@ -288,14 +288,14 @@ def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, Unit]]:
 
 
 def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant | None) -> None:
-    """Put every other number of a variant into its record."""
+    """Put every other estimate of a variant into its record; p-values and counts are in tables."""
     numbers: dict[tuple[str, ...], Quantity | int] = {}
     for question in (one for one in audit.rows if one != "accuracy"):
         for row in audit.numbers(question):
             if row.variant not in (None, name):
                 continue
             single = row.class_name is not None or row.fact("text") is not None  # class, slice
-            if not single and (row.number.reason or row.number.low is not None):
+            if not single and row.number.low is not None:
                 *section, what = row.what.split(".")
                 compared = question in ("rates", "unanswered") or section in COMPARED
                 what = RISES.get(what, what) if compared else what

@@ -264,7 +264,12 @@ def test_dense_against_compressed_is_compared_on_the_same_slice():
     assert planted_share(elsewhere) > 0.8
     assert elsewhere.notes == ()
     (note,) = report.notes
-    assert note.startswith("all examples together differ from the baseline by +0.0")
+    change = report.change
+    low, high = f"{100 * change.low:+.2f}", f"{100 * change.high:+.2f}"
+    assert note.startswith(
+        f"all examples together differ from the baseline by {100 * change.value:+.2f} points "
+        f"[{low}, {high}]: "
+    )
     assert search(dense, baseline=dense[:, ::-1].copy()).notes == ()
 
 

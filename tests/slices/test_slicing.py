@@ -113,6 +113,19 @@ def test_an_audit_without_images_has_slices_of_attributes_and_classes(tmp_path):
     json.dumps(found, allow_nan=False)
 
 
+def test_a_note_on_all_examples_is_in_points_and_names_the_dense_variant(tmp_path):
+    run = audited(tmp_path, images=False, harm="cats")
+    slicing.slices(run)
+    content = read_json(run.section("slices"))
+    (note,) = content["slices"]["prune-0.9"]["notes"]
+    (change,) = (row["number"] for row in content["rows"] if row["what"] == "change")
+    value, low, high = (f"{100 * change[end]:+.2f}" for end in ("value", "low", "high"))
+    assert note == (
+        f"all examples together differ from dense by {value} points [{low}, {high}]: scotoma "
+        "slices with reference: rest finds where they differ most"
+    )
+
+
 def test_an_audit_searches_as_its_configuration_says(tmp_path):
     section = "slices: {mode: batch, alpha: 0.5, min_size: 40, max_cross: 2, "
     section += "features: [age, class]}"

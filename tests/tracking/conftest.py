@@ -66,7 +66,8 @@ def contrast(
     facts = {"attribute": attribute, "group_a": low, "group_b": high}
     address = {"variant": variant, "metric": "error", "facts": facts}
     rises = {key: {"value": None} for key in ("rise_a", "rise_b")}
-    tests = {name: {"value": 0.2, "n": 250} for name in ("p", "p_adjusted")}
+    alone = {"value": 0.2, "n": 250, "reason": "a p-value has no interval"}
+    tests = dict.fromkeys(("p", "p_adjusted"), alone)
     return rows_at(address, rises | {"gap": estimate(value, 0.01)} | tests)
 
 

@@ -16,6 +16,7 @@ from mlflow.utils.validation import _validate_metric_name
 from scotoma.numbers import undefined
 from scotoma.run import Run, read_json
 from scotoma.tracking.records import RunRecord, metric_names
+from tests.audits import rows_at
 from tests.tracking.names import short
 from tests.tracking.typed import audit_records, member_records, worst_change
 
@@ -104,6 +105,23 @@ def test_the_first_metrics_are_named_for_a_reader_and_all_others_are_details(
     assert {name for name in dense if "/" not in name} == {
         "accuracy", "accuracy_low", "accuracy_high",
     }  # fmt: skip
+
+
+def test_what_has_no_interval_is_no_metric(audit: dict[str, Any]) -> None:
+    """P-values, counts and the number selected are rows for tables, which nobody charts."""
+    counted = {"value": 40.0, "n": 250, "reason": "counted among these examples"}
+    facts = {"attribute": "sex", "facet": "sex=male"}
+    address = {"variant": "prune-0.9", "metric": "selected", "facts": facts}
+    rate = audit["rows"]["gaps"][2]["number"]
+    audit["rows"]["clarify"] = rows_at(address, {"selected": counted, "rate": rate})
+    values = numbers(variant(audit, "prune-0.9", GATE))
+    of_numbers = {name for name in values if name.startswith("detail/")} - {
+        "detail/divergence/cie/count", "detail/tests/unsure",
+    }  # fmt: skip
+    ends = {name for name in of_numbers if name.endswith(("_low", "_high"))}
+    named = of_numbers - ends
+    assert "detail/clarify/sex/sex is male/selected/rate" in named
+    assert ends == {f"{name}{end}" for name in named for end in ("_low", "_high")}
 
 
 def test_no_name_is_a_digest_and_mlflow_takes_each(audit: dict[str, Any], hostile: Rows) -> None:
