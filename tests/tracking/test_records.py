@@ -16,7 +16,7 @@ from mlflow.utils.validation import _validate_metric_name
 from scotoma.numbers import undefined
 from scotoma.run import Run, read_json
 from scotoma.tracking.records import RunRecord, metric_names
-from tests.audits import rows_at
+from tests.helpers.audits import rows_at
 from tests.tracking.names import short
 from tests.tracking.typed import audit_records, member_records, worst_change
 
