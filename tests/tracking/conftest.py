@@ -311,7 +311,7 @@ def serving(
     port: int = 0,
     variables: dict[str, str] | None = None,
 ) -> Iterator[Server]:
-    """A real MLflow server, as docs/tracking.md starts it; it is gone afterwards, whole."""
+    """A real MLflow server, as docs/operating.md starts it; it is gone afterwards, whole."""
     address = f"http://127.0.0.1:{port or _free_port()}"
     command = [
         *before,

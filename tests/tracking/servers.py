@@ -84,7 +84,7 @@ def postgres(programs: Path) -> Iterator[str]:
 
 @dataclass
 class Mlflow:
-    """MLflow's server, as docs/tracking.md starts it, with passwords.
+    """MLflow's server, as docs/operating.md starts it, with passwords.
 
     Attributes:
         database: URI of PostgreSQL.

@@ -2,7 +2,7 @@
 
     SCOTOMA_PICTURES=docs pytest tests/tracking/test_pages.py -m thorough
 
-takes the pictures of docs/tracking.md anew.
+takes the pictures of docs/operating.md anew.
 """
 
 from __future__ import annotations
