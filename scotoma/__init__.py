@@ -9,17 +9,15 @@ from scotoma._version import __version__
 
 if TYPE_CHECKING:
     from scotoma.answers.arrays import pair_of as pair
-    from scotoma.comparison.arrays import compare as compare
     from scotoma.notebook.opened import open_audit as open  # noqa: A004  as notebooks write it
     from scotoma.notebook.pairs import judge_pair as judge
     from scotoma.notebook.pairs import measure_pair as measure
     from scotoma.notebook.pairs import slices_of_pair as find_slices
 
-__all__ = ["__version__", "compare", "find_slices", "judge", "measure", "open", "pair"]
+__all__ = ["__version__", "find_slices", "judge", "measure", "open", "pair"]
 
 # Where each name is, which is imported on first use: numpy and polars take their time.
 HOMES = {
-    "compare": ("scotoma.comparison.arrays", "compare"),
     "find_slices": ("scotoma.notebook.pairs", "slices_of_pair"),
     "judge": ("scotoma.notebook.pairs", "judge_pair"),
     "measure": ("scotoma.notebook.pairs", "measure_pair"),

@@ -231,6 +231,31 @@ class Pair:
             notes=(*notes, *(reading_note("groups", note) for note in formed.notes)),
         )
 
+    def __repr__(self) -> str:
+        """What is held, and what was folded, dropped or guessed."""
+        return "\n".join(self._sentences())
+
+    def _repr_html_(self) -> str:
+        from scotoma.document import Column, Document, Section, Table
+        from scotoma.document.html import fragment
+
+        masks = self.examples.groups.by_key
+        rows = [{"group": key, "n": int(mask.sum())} for key, mask in masks.items()]
+        columns = (Column("group", "group"), Column("n", "examples", "count"))
+        parts = [Table("groups", "", columns, rows)] if len(rows) > 1 else []
+        held = Section("pair", "", self._sentences(), parts)
+        return fragment(Document("Answers on the same examples", sections=[held]))
+
+    def _sentences(self) -> list[str]:
+        sides = [one for one in (self.dense, self.compressed) if one is not None]
+        models = ", ".join(f"{one.predicted.shape[1]} {one.variant}" for one in sides)
+        own = self.examples
+        known = sum(map(is_label, self.classes))
+        labels = "no labels" if own.labels is None else f"{known} classes"
+        found = f"{own.size:,} examples, {labels}; models: {models}{', paired' * self.paired}"
+        told = (found, *(note.sentence for note in self.notes))
+        return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in told]
+
     @property
     def classes(self) -> tuple[str, ...]:
         """Class names by id; see `Examples`."""

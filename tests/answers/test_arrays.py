@@ -1,4 +1,4 @@
-"""`scotoma.compare` on arrays, as a notebook uses it."""
+"""`scotoma.pair` takes labels and answers as notebooks hold them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import scotoma
+from scotoma.answers.pair import Pair
 from scotoma.errors import DataError
 
 N = 1_200
@@ -19,28 +20,25 @@ NUMBERS = RNG.integers(0, 2, N)
 INT8 = np.where((SEX == "f") & (RNG.random(N) < 0.2), "owl", DENSE)
 
 
-def test_six_lines_name_the_group_that_is_hit() -> None:
-    comparison = scotoma.compare(Y, DENSE, INT8, groups={"sex": SEX})
-    assert comparison.affected["group"].to_list() == ["sex=f"]
-    groups = comparison.groups
-    assert groups["n"].sum() == N
-    for row in groups.iter_rows(named=True):
-        inside = row["group"][-1] == SEX
+def error(pair: Pair, what: str, group: str = "all", column: str = "value") -> float:
+    """A number of `scotoma.measure`: the error of a group, dense or compressed, or its change."""
+    rows = scotoma.measure(pair, clarify=False, run_to_run=False)
+    return rows.filter(question="rates", metric="error", what=what, group=group)[column].item()
+
+
+def test_two_lines_give_the_change_of_every_group_and_name_the_one_that_is_hit() -> None:
+    pair = scotoma.pair(Y, DENSE, INT8, groups={"sex": SEX}, paired=True)
+    for group, inside in (("all", SEX != ""), ("sex=f", SEX == "f"), ("sex=m", SEX == "m")):
         rise = (INT8 != Y)[inside].mean() - (DENSE != Y)[inside].mean()
-        assert row["rise"] == pytest.approx(rise, abs=1e-12)
-        assert row["rise_low"] < rise < row["rise_high"]
-    accuracy = dict(zip(*comparison.overall.select("number", "value"), strict=True))
-    assert accuracy["recovery"] == pytest.approx((INT8 == Y).mean() / (DENSE == Y).mean())
-    counts = dict(zip(*comparison.flips.select("kind", "count"), strict=True))
-    assert counts["changed"] == pytest.approx((DENSE != INT8).sum())
-    assert "Most affected: sex=f" in str(comparison)
+        assert error(pair, "absolute", group) == pytest.approx(rise, abs=1e-12)
+    assert error(pair, "absolute", "sex=f", "low") > 0
+    assert "f" in scotoma.judge(pair).deciding["where"][0]
 
 
-def test_columns_of_pandas_and_numbers_of_any_type_are_labels() -> None:
+def test_numbers_of_any_type_are_labels() -> None:
     y, dense = pd.Series([0, 1, 1, 0] * 20), np.array([0.0, 1.0, 0.0, 0.0] * 20)
-    comparison = scotoma.compare(y, dense, np.array([False, True, True, False] * 20))
-    assert comparison.accuracy.before.value == 0.75
-    assert comparison.accuracy.after.value == 1.0
+    pair = scotoma.pair(y, dense, np.array([False, True, True, False] * 20))
+    assert (error(pair, "dense"), error(pair, "compressed")) == (0.25, 0.0)
 
 
 def every_kind() -> dict[str, tuple]:
@@ -81,12 +79,16 @@ def every_kind() -> dict[str, tuple]:
 @pytest.mark.parametrize("kind", every_kind())
 def test_columns_of_any_library_give_the_same_numbers(kind: str) -> None:
     y, dense, int8, groups = every_kind()[kind]
-    comparison = scotoma.compare(y, dense, int8, groups=groups)
-    expected = scotoma.compare(Y, DENSE, INT8)
-    assert comparison.accuracy.change == expected.accuracy.change
-    sizes = dict(zip(*comparison.groups.select("group", "n"), strict=True))
+    pair, expected = scotoma.pair(y, dense, int8, groups=groups), scotoma.pair(Y, DENSE, INT8)
+    for one in (pair, expected):
+        assert one.classes == ("cat", "dog", "owl")
+    assert (pair.labels == expected.labels).all()
+    assert (pair.dense.predicted == expected.dense.predicted).all()
+    assert (pair.compressed.predicted == expected.compressed.predicted).all()
+    sizes = {key: mask.sum() for key, mask in pair.examples.groups.by_key.items()}
     assert sizes == {
-        "sex=(missing)": 20, "sex=f": (SEX[20:] == "f").sum(), "sex=m": (SEX[20:] == "m").sum(),
+        "all": N, "sex=(missing)": 20, "sex=f": (SEX[20:] == "f").sum(),
+        "sex=m": (SEX[20:] == "m").sum(),
     }  # fmt: skip
 
 
@@ -104,56 +106,37 @@ def test_columns_of_any_library_give_the_same_numbers(kind: str) -> None:
 def test_several_models_come_in_any_form_and_paired_ones_in_their_order(whole) -> None:
     other = np.where(RNG.random(N) < 0.1, "dog", Y)
     after = np.where(RNG.random(N) < 0.02, "owl", other)
-    d, c = whole(DENSE, other), whole(INT8, after)
-    apart, paired = scotoma.compare(Y, d, c), scotoma.compare(Y, d, c, paired=True)
-    before = np.mean([(DENSE == Y).mean(), (other == Y).mean()])
-    for comparison in (apart, paired):
-        assert comparison.accuracy.before.value == pytest.approx(before)
-        assert comparison.accuracy.before.members == 2
-    changed = next(one for one in paired.flip_counts if one.kind == "changed")
-    expected = np.mean([(DENSE != INT8).mean(), (other != after).mean()])
-    assert changed.share.value == pytest.approx(expected)
-    every_pair = next(one for one in apart.flip_counts if one.kind == "changed")
-    assert every_pair.share.value > changed.share.value
+    pair = scotoma.pair(Y, whole(DENSE, other), whole(INT8, after), paired=True)
+    for side, models in ((pair.dense, (DENSE, other)), (pair.compressed, (INT8, after))):
+        said = np.array(pair.classes)[side.predicted]
+        assert (said == np.stack(models, axis=1)).all()
+    assert error(pair, "dense") == pytest.approx(np.mean([DENSE != Y, other != Y]))
 
 
 def test_what_was_left_out_folded_or_not_answered_is_told() -> None:
     y = [None if place < 12 else value for place, value in enumerate(Y.tolist())]
     silent = [None if place >= N - 6 else value.upper() for place, value in enumerate(INT8)]
-    comparison = scotoma.compare(y, DENSE, silent, groups={"age": np.arange(N) % 90})
-    assert comparison.error.n == N - 12
-    right = (DENSE[12:] == Y[12:]).mean()
-    assert comparison.accuracy.before.value == pytest.approx(right)
-    after = ((INT8 == Y) & (np.arange(N) < N - 6))[12:].mean()
-    assert comparison.accuracy.after.value == pytest.approx(after)
-    assert len(comparison.groups) == 4  # bins, as commands form them
-    told = " ".join(comparison.notes)
-    assert "missing in 12 of 1,200 rows" in told
-    assert "case is folded" in told
-    assert "gives no answer to 6 of" in told
+    pair = scotoma.pair(y, DENSE, silent, groups={"age": np.arange(N) % 90})
+    after = ((INT8 != Y) | (np.arange(N) >= N - 6))[12:].mean()
+    assert error(pair, "compressed") == pytest.approx(after)
+    assert len(pair.examples.groups.by_key) == 1 + 4  # all, and bins as commands form them
+    shown = repr(pair)
+    assert shown.startswith("1,188 examples, 3 classes; models: 1 dense, 1 compressed.\n")
+    assert "missing in 12 of 1,200 rows" in shown
+    assert "case is folded" in shown
+    assert "gives no answer to 6 of" in shown
 
 
-def test_a_dense_model_that_guesses_is_told() -> None:
+def test_a_dense_model_that_guesses_admits_no_pass() -> None:
     guessing = RNG.permutation(Y)
-    told = " ".join(scotoma.compare(Y, guessing, guessing).notes)
-    assert "better than its answers dealt at random" in told
-    assert "dealt at random" not in " ".join(scotoma.compare(Y, DENSE, INT8).notes)
-
-
-def test_reruns_are_no_training_runs() -> None:
-    again = np.where(RNG.random(N) < 0.02, "owl", DENSE)
-    reruns = scotoma.compare(Y, np.stack([DENSE, again], 1), INT8, reruns=True)
-    assert reruns.floor is not None
-    assert reruns.floor.n == reruns.error.n == N
-    assert reruns.notes == ("One model a side: another training run may differ.",)
-    # An example whose wrong answer becomes another wrong one has changed, too.
-    changed = [(DENSE != INT8).mean(), (again != INT8).mean()]
-    assert reruns.floor.across.value == pytest.approx(np.mean(changed))
+    found = scotoma.judge(scotoma.pair(Y, guessing, guessing)).verdict
+    assert found == "UNSURE"
+    assert "better than its answers dealt at random" in " ".join(found.sentences)
 
 
 def test_html_escapes_every_name() -> None:
     names = np.where(np.arange(N) % 2, "<script>", "b&b")
-    html = scotoma.compare(Y, DENSE, INT8, groups={"<i>": names})._repr_html_()
+    html = scotoma.pair(Y, DENSE, INT8, groups={"<i>": names})._repr_html_()
     assert "<script>" not in html
     assert "<i>" not in html
     assert "&lt;script&gt;" in html
@@ -165,7 +148,6 @@ def test_html_escapes_every_name() -> None:
         ((Y, DENSE[:-1], INT8), "dense must hold a label for each of the 1,200 examples of y"),
         (([], [], []), "y must hold a label for each example, got none"),
         ((Y, DENSE, INT8, {"sex": SEX[:5]}), "must give a value for each of the 1,200"),
-        ((Y, DENSE, INT8, {"id": [f"p{i}" for i in range(N)]}), "at most 200 groups, got 1,200"),
         ((Y, np.full((N, 3), 1 / 3), INT8), "got a probability for each of 3 classes; pass the cl"),
         ((NUMBERS, RNG.random(N), NUMBERS), "turn scores into labels with a threshold"),
         ((Y, DENSE, NUMBERS), "these are numbers of classes: write their names instead"),
@@ -181,4 +163,4 @@ def test_html_escapes_every_name() -> None:
 def test_arrays_that_do_not_fit_are_refused(arguments: tuple, sentence: str) -> None:
     *arrays, groups = arguments if len(arguments) == 4 else (*arguments, None)
     with pytest.raises(DataError, match=sentence):
-        scotoma.compare(*arrays, groups=groups)
+        scotoma.pair(*arrays, groups=groups)
