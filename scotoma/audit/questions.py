@@ -28,7 +28,7 @@ QUESTIONS: dict[str, str] = {
         "audit."
     ),
     "clarify": (
-        "[the 21 metrics](measuring.md#the-21-metrics-of-clarify) of `labels`, of the training "
+        "[the 21 metrics](metrics.md#the-21-metrics-of-clarify) of `labels`, of the training "
         "examples and of the test examples (`split`), and of predictions (`dense`, `compressed`, "
         "`change`). Facet a is the advantaged, d the disadvantaged. If the configuration names "
         "the advantaged value, d is all others; if not, of two values the one that is rarer among "

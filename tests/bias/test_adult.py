@@ -1,4 +1,4 @@
-"""The worked example of the measuring page, on UCI Adult."""
+"""The worked example of the page on metrics, on UCI Adult."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "measuring.md"
+PAGE = ROOT / "docs" / "metrics.md"
 
 
 @pytest.fixture(scope="module")

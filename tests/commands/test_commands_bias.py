@@ -421,23 +421,23 @@ def test_messages_go_to_stderr_unless_quiet(table):
 # --- the page about it ----------------------------------------------------------------------------
 
 
-def test_python_in_the_measuring_page_runs(tmp_path, monkeypatch):
+def test_python_in_the_page_on_metrics_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     blocks = re.findall(
         r"^```python\n(.*?)^```\n+```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL
     )
-    assert len(blocks) >= 3
+    assert len(blocks) == 3
     names: dict[str, object] = {}
     for code, printed in blocks:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(code, "docs/measuring.md", "exec"), names)
+            exec(compile(code, "docs/metrics.md", "exec"), names)
         assert out.getvalue() == printed
 
 
-def test_the_measuring_page_has_every_metric_with_its_sign():
-    page = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+def test_the_page_on_metrics_has_every_metric_with_its_sign():
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     for name, metric in METRICS.items():
         assert f"| {name} | {metric.question} | {metric.sign} |\n" in page
 

@@ -304,6 +304,6 @@ def test_json_is_json(first: Run, second: Run) -> None:
 
 
 def test_the_guide_stands_in_the_documents() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "measuring.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text("utf-8")
     for concern in GUIDE:
         assert f"| {concern.question} | {concern.start}: {concern.why} |" in page

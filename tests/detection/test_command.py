@@ -67,7 +67,7 @@ def test_the_same_detector_changes_nothing(home: Path) -> None:
     assert not one["search"]["slices"]
 
 
-@pytest.mark.thorough  # the page of docs/tasks.md runs one, too
+@pytest.mark.thorough  # the page of docs/metrics.md runs one, too
 def test_populations_of_detectors_are_audited(home: Path, tmp_path: Path) -> None:
     config = tmp_path / "detectors.yaml"
     config.write_text(
