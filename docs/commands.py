@@ -6,6 +6,7 @@ A test holds the page to what this prints.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,23 @@ from scotoma.cli import application
 from scotoma.commands import COMMANDS, GROUPS
 
 PAGE = Path(__file__).with_name("commands.md")
+SHARED = ("--json", "--csv", "--markdown", "--html", "--quiet")  # the same wherever they are
 HEAD = """\
-# Commands
+# Which commands are there, and what do they take?
 
-Every command with its arguments and options, as `scotoma COMMAND --help` shows them.
-`python docs/commands.py` writes this page. `--json` prints JSON on stdout; messages go to stderr.
+`scotoma COMMAND --help` shows it; *`python docs/commands.py` writes this page*.
 
-Exit codes: 0 done, or PASS; 1 FAIL; 2 the command line or the configuration; 3 UNSURE, where the
-gate file makes that a failure; 4 the data; 5 an internal error; 6 valid evidence whose verdict is
-FAIL (`verify`); 7 a whole audit that MLflow does not have (`kubeflow status --wait`,
-`audit --resume --step log`); 130 interrupted.
+```sh
+scotoma --help
+scotoma compare --help
+```
+
+[Exit codes](promises.md#what-stays-the-same) are the same everywhere. Commands that print a result
+take `--json` or `--csv` (every number unrounded), `--markdown`, some `--html`, and `--quiet`, which
+prints no progress. Results go to stdout, messages to stderr.
+"""
+SEVERAL = """\
+## What several commands take
 """
 
 
@@ -36,10 +44,18 @@ def main() -> None:
 
 def page() -> str:
     """All commands as Markdown."""
-    told = [f"| `{name}` | {text} |" for name, text in COMMANDS.items() if " " not in name]
-    told += [f"| `{name} ...` | {text} |" for name, text in GROUPS.items()]
-    overview = "\n".join(["| command | what it does |", "|---|---|", *told, ""])
-    return "\n".join([HEAD, overview, *(section(name, one) for name, one in commands())])
+    told = [f"- `{name}`: {text}" for name, text in COMMANDS.items() if " " not in name]
+    told += [f"- `{name} ...`: {text}" for name, text in GROUPS.items()]
+    known = list(commands())
+    common = shared([command for _, command in known])
+    parts = [section(name, command, common) for name, command in known]
+    return "\n".join([HEAD, *told, "", SEVERAL, *common, "", *parts])
+
+
+def shared(known: list[Any]) -> list[str]:
+    """The lines that stand in three commands or more, in the order in which they first come."""
+    lines = Counter(row(one) for command in known for one in options(command))
+    return [line for line, count in lines.items() if count >= 3]
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -53,16 +69,26 @@ def commands() -> Iterator[tuple[str, Any]]:
             yield from ((f"scotoma {name} {part}", one) for part, one in sorted(inner.items()))
 
 
-def section(name: str, command: Any) -> str:
+def options(command: Any) -> list[Any]:
+    """The arguments of a command, then its options, without those of all commands."""
+    shown = [one for one in command.params if not one.hidden]
+    shown = [one for one in shown if not {*SHARED, "--help"} & {*one.opts}]
+    return sorted(shown, key=lambda one: one.param_type_name != "argument")
+
+
+def section(name: str, command: Any, common: list[str]) -> str:
     """One command: how it is called, what it does, what it takes."""
-    shown = [one for one in command.params if not one.hidden and "--help" not in one.opts]
-    arguments = [one for one in shown if one.param_type_name == "argument"]
-    usage = " ".join([name, *map(argument, arguments), "[OPTIONS]"])
-    rows = [row(argument(one), one) for one in arguments]
-    rows += [row(option(one), one) for one in shown if one not in arguments]
-    table = ["| argument or option | what it does | default |", "|---|---|---|", *rows]
+    shown = options(command)
+    arguments = [argument(one) for one in shown if one.param_type_name == "argument"]
+    usage = " ".join([name, *arguments, "[OPTIONS]"])
+    rows = {one: row(one) for one in shown}
+    lines = [line for line in rows.values() if line not in common]
+    if also := [
+        f"`{one.opts[0]}`" for one in shown if rows[one] in common and one.opts[0][0] == "-"
+    ]:
+        lines.append(f"- And {', '.join(also)}.")
     return "\n".join(
-        [f"## {name}", "", f"`{usage}`", "", inspect.cleandoc(command.help or ""), "", *table, ""]
+        [f"## {name}", "", f"`{usage}`", "", inspect.cleandoc(command.help or ""), "", *lines, ""]
     )
 
 
@@ -73,18 +99,22 @@ def argument(one: Any) -> str:
 
 
 def option(one: Any) -> str:
-    """An option with all its spellings and the name of its value."""
+    """An option with all its spellings, and the name of its value."""
     spellings = ", ".join([*one.opts, *one.secondary_opts])
-    return spellings if one.is_flag else f"{spellings} {one.name.upper().replace('_', '-')}"
+    return (
+        spellings if one.is_flag else f"{spellings} {one.name.upper().strip('_').replace('_', '-')}"
+    )
 
 
-def row(spelling: str, one: Any) -> str:
-    """A line of the table; no default is shown where it says nothing."""
-    default = "" if one.default in (None, False, (), [], "") else f"`{one.default}`"
+def row(one: Any) -> str:
+    """A line of the list; no default is shown where it says nothing."""
+    text = " ".join((one.help or "").split())
     if one.required and one.param_type_name == "option":
-        default = "required"
-    cells = (f"`{spelling}`", one.help or "", default)
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        text += " Required."
+    elif one.default not in (None, False, (), [], "") and "Default" not in text:
+        text += f" Default: {one.default}."
+    named = argument(one) if one.param_type_name == "argument" else option(one)
+    return f"- `{named}`: {text}"
 
 
 if __name__ == "__main__":
