@@ -61,9 +61,9 @@ class CompareOptions(Options):
     as_of: str = option("", "Day on which waivers are judged, YYYY-MM-DD. Default: today.")
     tracking: str = option("", "MLflow server or database to log the audit to; needs --out.")
     listed: bool = option(False, "List tasks, scores and attributes of logs.", name="--list")
-    task: tuple[str, ...] = option(
-        (), "Task to compare, or a pattern such as 'mmlu_*', whose tasks are a group, too. Can be "
-        "repeated. Default: all.")
+    tasks: tuple[str, ...] = option(
+        (), "Tasks to compare, separated by commas; those of a pattern such as 'mmlu_*' are a "
+        "group, too. Can be repeated. Default: all, each a group of the verdict.")
     right_from: float | None = option(None, "Smallest score that counts as right.")
     filter_: str = option("", "Compare answers as scored after this filter.", name="--filter")
     reruns: bool = option(False, "Logs of one folder, or of one name, are reruns of one model.")

@@ -153,7 +153,7 @@ def compare_two_audits(options: CompareOptions) -> Answer:
 COLUMNS = {"label", "predicted", "identifier"}
 GROUPS = {"group", "examples"}
 VERDICT = {"out", "gate", "rules", "margin", "as_of"}
-OF_LOGS = {"score", "task", "right_from", "filter_", "reruns", "refusal", "tracking", "positive"}
+OF_LOGS = {"score", "tasks", "right_from", "filter_", "reruns", "refusal", "tracking", "positive"}
 OF_LOGS |= {"allow_different_prompts", "allow_missing", "pair_by", "across", "reference", "costs"}
 AT_THE_END = {"refusal", "tracking", "positive", "allow_missing", "pair_by", "across", "reference"}
 AT_THE_END |= {"costs"}

@@ -59,7 +59,7 @@ def compared_averages(
         names = models[0].name, model.name
         changes = [
             change
-            for change in average_changes(known[0], one, question.task)
+            for change in average_changes(known[0], one, question.tasks)
             if question.score in ("", change["metric"])
         ]
         if not changes:

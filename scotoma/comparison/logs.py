@@ -42,7 +42,14 @@ from scotoma.comparison.strata import Strata, StrataLosses, same_questions, stra
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import CORRECT, LogColumns
-from scotoma.readers.logs import attributes_of, matching, models_in, read_logs
+from scotoma.readers.logs import (
+    attributes_of,
+    matches,
+    matching,
+    models_in,
+    patterns,
+    read_logs,
+)
 from scotoma.readers.pairing import MOST_MISSING, Pairing, pair
 from scotoma.readers.record import EvaluationLog
 from scotoma.run.mirror import place_here
@@ -68,7 +75,7 @@ TABLE_KEYS = {  # columns of --examples that name an example or its content, to 
     **dict.fromkeys(("example_id", "doc_id", "id", "sample_id"), "example_id"),
 }
 OF_ROWS = TABLE_KEYS | {"task": "task"}  # what the logs of any tool say of an example
-FAMILY = "family"  # attribute of the tasks that one pattern of --task names
+FAMILY = "family"  # attribute of the tasks that one pattern of --tasks names
 MOST_FEATURES = 12  # attributes beside the groups that may define slices
 FEATURE_VALUES = (2, 50)
 LOOKED_THROUGH = (
@@ -86,7 +93,7 @@ class CompareQuestion:
     score: str = ""
     right_from: float | None = None
     filter_: str = ""
-    task: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     reruns: bool = False
     identifier: str = ""
     label: str = ""
@@ -166,6 +173,7 @@ class ComparedLogs:
         admission: What was left out, guessed or not checked.
         strata: That are compared on the same questions, which are then the clusters; or None.
         original: The original beside itself: all that its log holds; None unless asked for.
+        awaited: Tasks that are named, and that its log does not hold yet.
     """
 
     models: tuple[str, str]
@@ -178,6 +186,7 @@ class ComparedLogs:
     admission: tuple[AdmissionNote, ...]
     strata: Strata | None = None
     original: ComparedLogs | None = None
+    awaited: tuple[str, ...] = ()
 
 
 def models_of(paths: Sequence[str], *, reruns: bool = False) -> list[Model]:
@@ -248,7 +257,7 @@ def measured_strata(one: ComparedLogs) -> StrataLosses | None:
 def _name(place: Path) -> str:
     """Name a model by its file or folder, in signs that a variant may have."""
     stem = place.resolve().name if place.name in ("", ".", "..") else place.name
-    for suffix in (".csv.gz", ".csv", ".parquet", ".jsonl", ".json", ".eval"):
+    for suffix in (".gz", ".csv", ".parquet", ".jsonl", ".json", ".eval"):
         stem = stem.removesuffix(suffix)
     return _in_signs(stem)
 
@@ -279,13 +288,15 @@ def compared(
             own.mkdir()
             log = read_logs(
                 model.places, own, attributes=attributes, filter=question.filter_,
-                tasks=question.task, reruns=question.reruns, columns=question.columns,
-                model=model.called,
+                tasks=question.tasks, reruns=question.reruns, columns=question.columns,
+                model=model.called, going_on=going_on,
             )  # fmt: skip
             logs.append({task: with_behaviour(own) for task, own in log.items()})
-        pairs = []
+        wanted, pairs = patterns(question.tasks, logs[0]), []
         for model, log in zip(models[1:], logs[1:], strict=True):
-            one = _compared(question, (models[0], model), (logs[0], log), asked)
+            begun = [one for one in wanted if not going_on or matches(one, [*{*log} & {*logs[0]}])]
+            own = replace(question, tasks=tuple(begun))
+            one = _compared(own, (models[0], model), (logs[0], log), asked)
             if going_on and not any(note.blocks_pass for note in one.admission):
                 kept = {
                     task: replace(before, scores=tuple(
@@ -294,8 +305,11 @@ def compared(
                     for task, before in logs[0].items()
                     if task in one.logs[0] or task not in log
                 }  # fmt: skip
-                original = _compared(question, (models[0], models[0]), (kept, kept), asked)
-                one = replace(one, original=original)
+                begun = [one for one in wanted if matches(one, kept)]
+                own = replace(question, tasks=tuple(begun))
+                original = _compared(own, (models[0], models[0]), (kept, kept), asked)
+                awaited = tuple(one for one in wanted if one not in begun)
+                one = replace(one, original=original, awaited=awaited)
             pairs.append(one)
         yield pairs
 
@@ -413,7 +427,7 @@ def _compared(
     if some_right and len({one.metric for one in parts}) > 1:
         notes += [
             f"task {one.task} has the score {one.metric}, a number, and is left out beside answers "
-            f"that are right or wrong; compare it with --task {one.task}"
+            f"that are right or wrong; compare it with --tasks {one.task}"
             for one in parts
             if not one.binary
         ]
@@ -424,7 +438,7 @@ def _compared(
     if len(kinds) > 1 and not some_right:
         raise ConfigError(
             f"tasks whose scores are numbers must share one to be taken together, got "
-            f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
+            f"{', '.join(kinds[:5])}; choose one with --score, or tasks with --tasks"
         )
     notes += [f"error is the share of answers {ERRORS[one]}" for one in kinds if one in ERRORS]
     if rows.unscored and question.score not in BEHAVIOURS:  # whose sides are told
@@ -504,11 +518,11 @@ def _tasks(
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> list[str]:
     common = [task for task in logs[0] if task in logs[1]]
-    named = matching(question.task, common)
+    named = matching(question.tasks, common)
     for task in named:
         if task not in common:
             raise ConfigError(
-                f"--task {printable(task)!r} is not in both logs, which share "
+                f"--tasks names {printable(task)!r}, which is not in both logs, which share "
                 f"{', '.join(common) or 'none'}{nearest(task, common, ONE_OF_THEM)}"
             )
     if not common:
@@ -563,7 +577,7 @@ def _scored(
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> tuple[list[str], list[str]]:
     """The tasks with a score of both models, and a note on each other one, unless it was named."""
-    if list(tasks) == [*question.task] or len(tasks) == 1:
+    if list(tasks) == [*question.tasks] or len(tasks) == 1:
         return list(tasks), []
     wanted = question.score
 
@@ -590,8 +604,8 @@ def _groups(
         if not asked:
             columns = [name for name in source.columns if name not in ids.columns]
             asked = {name: GroupColumn(column=name) for name in columns}
-    if not {*question.task} <= {*table["task"]}:  # patterns, whose tasks are a family
-        names = [next((one for one in question.task if fnmatchcase(task, one)), task)
+    if not {*question.tasks} <= {*table["task"]}:  # patterns, whose tasks are a family
+        names = [next((one for one in question.tasks if fnmatchcase(task, one)), task)
                  for task in table["task"]]  # fmt: skip
         source = source.with_columns(pl.Series(FAMILY, names))
         asked = {**asked, FAMILY: GroupColumn(column=FAMILY)}

@@ -128,7 +128,8 @@ def _open(path: Path) -> _Opened:
             ),
             lambda used: _attributes(frame, used, typed=kind != "csv"),
         )
-    names, rows = _split_rows(path) if path.name.lower().endswith(".json") else ([], [])
+    split = path.name.lower().endswith((".json", ".json.gz"))
+    names, rows = _split_rows(path) if split else ([], [])
     rows = rows or list(json_lines(path))
     return _Opened(
         names or list(map(str, rows[0] if rows else {})),

@@ -56,7 +56,7 @@ FORMATS = (
     "lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "nemo-skills", "nemo-gym",
     "promptfoo", "timm", "mlflow", "table",
 )  # fmt: skip
-SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz")
+SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz", ".jsonl.gz", ".json.gz")
 TABLES = FORMATS[-3:]
 TOOLS = (
     INSPECT_AI, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER, NEMO_SKILLS, NEMO_GYM, PROMPTFOO,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import os
@@ -9,10 +10,11 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import polars as pl
 import zstandard
@@ -28,6 +30,7 @@ MOST_FILES = 10_000
 ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
 MEMBER_BYTES = 2**28  # of one file in a zip, unpacked: a sample, or all summaries
 BLANKS = " \t\r\n"  # of JSON
+GZIP = b"\x1f\x8b"
 _decode = json.JSONDecoder().raw_decode
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # ends with the lengths of name and extra field
 
@@ -108,13 +111,33 @@ def _no_json(called: str, place: str, error: Exception) -> DataError:
     )
 
 
+@contextmanager
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, unpacked if it is gzipped.
+
+    Raises:
+        DataError: It is damaged or was cut off, then or in the block.
+    """
+    with open_regular(path) as file:
+        if file.peek(2)[:2] != GZIP:
+            yield file
+            return
+        try:
+            yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]  # it reads as a file does
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                f"{printable(path.name)} must be a whole gzip file, and is damaged or was cut off; "
+                "copy it again"
+            ) from error
+
+
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Read one object a line, or the objects of one array; empty lines are passed over.
 
     Raises:
         DataError: A line holds no JSON object; the message has its number.
     """
-    with open_regular(path) as file:
+    with unpacked(path) as file:
         for number, line in enumerate(file, 1):
             if line.isspace():
                 continue
@@ -166,7 +189,7 @@ def json_file(path: Path, called: str = "") -> Any:
     Raises:
         DataError: It is not.
     """
-    with open_regular(path) as file:
+    with unpacked(path) as file:
         return parsed(file.read(), called or path.name, "it")
 
 
@@ -215,7 +238,7 @@ class Glimpse:
     @cached_property
     def begins(self) -> bytes:
         """The first bytes."""
-        with open_regular(self.path) as file:
+        with unpacked(self.path) as file:
             return file.read(BEGINNING)
 
     @cached_property
@@ -229,10 +252,10 @@ class Glimpse:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of a table, or of the keys of the first object of JSON lines."""
-        name = self.path.name.lower()
+        name = self.path.name.lower().removesuffix(".gz")
         if self.begins.startswith(b"PK\x03\x04"):
             return ()
-        if name.endswith((".parquet", ".csv", ".csv.gz")):
+        if name.endswith((".parquet", ".csv")):
             return tuple(column_names(self.path))
         return tuple(map(str, next(json_lines(self.path), {}))) if name.endswith(".jsonl") else ()
 

@@ -212,7 +212,7 @@ def _text(value: Any) -> str | None:
 
 def _named(path: Path) -> _Named:
     """Read model, task and date from the name of a log, and the results written with it."""
-    stem = path.name.removesuffix(".jsonl").removesuffix(".json")
+    stem = path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
     match = next(filter(None, (re.fullmatch(name, stem) for name in NAMES)), None)
     parts = match.groupdict() if match else {}
     date, model, task = parts.get("date", ""), parts.get("model"), parts.get("task", stem)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import filter as filter_names
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from scotoma.answers.natural import natural_order
-from scotoma.errors import ConfigError, DataError
+from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.processes.untrusted import read_apart
 from scotoma.readers.evaluation_tables import LogColumns
@@ -51,6 +51,7 @@ def read_logs(
     reruns: bool = False,
     columns: LogColumns | None = None,
     model: str = "",
+    going_on: bool = False,
 ) -> dict[str, EvaluationLog]:
     """Read the logs of one model.
 
@@ -64,6 +65,7 @@ def read_logs(
         reruns: Whether several evaluations of a task at one place are reruns.
         columns: Columns of tables, where they have not the usual names.
         model: The model to take, of files that hold several; empty for the only one.
+        going_on: Whether tasks that are named may not have begun, so that they are passed over.
 
     Returns:
         Task to its log.
@@ -84,10 +86,12 @@ def read_logs(
         raise NoAnswerError(
             f"{shown} holds no answer of a model; name the log of another evaluation"
         )
-    tasks = matching(tasks, parts)
-    for task in tasks:
-        if task not in parts:
-            raise ConfigError(
+    named = matching(tasks, parts)
+    tasks = [task for task in named if task in parts]
+    for task in named:
+        if task not in parts and not (going_on and tasks):
+            kind: type[ScotomaError] = NoAnswerError if going_on else ConfigError
+            raise kind(
                 f"task {printable(task)!r} is in none of the logs, which have "
                 f"{printable(', '.join(natural_order(parts)))[:300]}"
                 f"{nearest(task, list(parts), ONE_OF_THEM)}"
@@ -109,14 +113,31 @@ def models_in(place: Path) -> list[str]:
     return found
 
 
+def patterns(wanted: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Split what `--tasks` names at commas, but for names of tasks that hold some, as HELM's do.
+
+    >>> patterns(["mmlu_*,arc", "mmlu:subject=law,method=joint"], ["mmlu:subject=law,method=joint"])
+    ['mmlu_*', 'arc', 'mmlu:subject=law,method=joint']
+    """
+    names = list(known)
+    split = ([one] if matches(one, names) else one.split(",") for one in wanted)
+    return list(dict.fromkeys(one.strip() for own in split for one in own if one.strip()))
+
+
+def matches(wanted: str, names: Iterable[str]) -> list[str]:
+    """The names that a name or a pattern such as `mmlu_*` fits."""
+    return [name for name in names if name == wanted or fnmatchcase(name, wanted)]
+
+
 def matching(wanted: Sequence[str], known: Iterable[str]) -> list[str]:
     """The tasks that names, or patterns such as `mmlu_*`, name; a name that fits none stays.
 
-    >>> matching(["mmlu_*", "arc"], ["mmlu_law", "mmlu_art", "gsm8k"])
+    >>> matching(["mmlu_*,arc"], ["mmlu_law", "mmlu_art", "gsm8k"])
     ['mmlu_law', 'mmlu_art', 'arc']
     """
     names = list(known)
-    return list(dict.fromkeys(task for one in wanted for task in filter_names(names, one) or [one]))
+    named = (matches(one, names) or [one] for one in patterns(wanted, names))
+    return list(dict.fromkeys(task for own in named for task in own))
 
 
 def attributes_of(

@@ -28,7 +28,7 @@ ADDED = {
     "generation_end_time", "completion", "serialized_output", "num_code_executions", "code_rounds",
     "tool_calls", "error", "metadata_list", "details",
 }  # fmt: skip
-NAME = re.compile(r"output(-rs\d+)?\.jsonl")
+NAME = re.compile(r"output(-rs\d+)?\.jsonl(\.gz)?")
 
 
 def records(path: Path) -> Iterator[Record]:

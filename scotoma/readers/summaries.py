@@ -17,7 +17,7 @@ from scotoma.readers.files import files_below, json_file, objects, part
 from scotoma.readers.helm import COUNTED, evaluation_of
 from scotoma.readers.inspect_ai import header
 
-SUFFIXES = (".json", ".eval")
+SUFFIXES = (".json", ".json.gz", ".eval")
 # Of a folder, other files of numbers, such as the configuration of a model, hold no scores.
 NAMED_SCORES = re.compile(r"result|score|metric|eval|summary|bench", re.IGNORECASE)
 KEPT_BY = {

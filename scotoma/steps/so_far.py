@@ -26,6 +26,7 @@ from scotoma.config.gate_changes import ChangeRule, MaxIncrease
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
+from scotoma.readers.logs import NoAnswerError
 from scotoma.readers.tables import BYTE_ORDER_MARKS
 from scotoma.storage import is_remote
 from scotoma.storage.files import open_regular
@@ -33,7 +34,6 @@ from scotoma.verdict.so_far import ComparisonSoFar, so_far, so_far_sections
 
 SCORES = ["score_before", "score_after"]
 KEY = ["task", "row_before"]  # of an example in the original's log
-NOT_BEGUN = " only, and is left out"  # a task that the verdict names
 TABLES = (".csv", ".tsv", ".txt")
 CHUNK = 2**20  # bytes
 LINES = (*TABLES, ".jsonl")  # in which a last line may be half written
@@ -54,7 +54,8 @@ def compare_so_far(options: CompareOptions) -> Answer:
             if not awaited:
                 judged = _judge(options)
         except DataError as error:  # a file may be half written, but not twice in the same way
-            if options.watch is None or failed == str(error):
+            again = failed == str(error) and not isinstance(error, NoAnswerError)
+            if options.watch is None or again:
                 raise
             failed = str(error)
         if options.watch is None or (judged and all(found.decided for found, _ in judged)):
@@ -196,9 +197,16 @@ def _so_far(one: ComparedLogs, total: int | None, limits: MaxIncrease) -> Judged
         examples["score_before_seen"].fill_null(examples["score_before"]).to_numpy(),
         examples["score_after_seen"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
         masks, models=one.models, total=total, limits=limits, score=one.metric,
+        awaited=one.awaited,
     )  # fmt: skip
-    begun = (note for note in one.admission if not note.sentence.endswith(NOT_BEGUN))
-    return judged, (*begun, *_order_notes(examples.with_columns(**groups), groups, one.models[1]))
+    before, after = one.models
+    coming = [task for task in one.original.logs[0] if task not in one.logs[0]]
+    left_out = {f"task {task} is in the log of {before} only, and is left out" for task in coming}
+    told = [note for note in one.admission if note.sentence not in left_out]
+    for name, begins in ((after, coming), (before, one.awaited)):
+        told += [reading_note(task, f"task {task} has not begun: {name} has no answers of it yet")
+                 for task in begins]  # fmt: skip
+    return judged, (*told, *_order_notes(examples.with_columns(**groups), groups, one.models[1]))
 
 
 def _by_example(table: pl.DataFrame) -> pl.DataFrame:

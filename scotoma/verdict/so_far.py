@@ -118,6 +118,7 @@ class ComparisonSoFar:
         rows: All examples first, then tasks and groups.
         score: Which is right or wrong.
         complete: Whether the original's log holds all examples.
+        awaited: Tasks that are named, and that the original's log does not hold yet.
     """
 
     models: tuple[str, str]
@@ -128,11 +129,12 @@ class ComparisonSoFar:
     rows: tuple[RowSoFar, ...]
     score: str
     complete: bool
+    awaited: tuple[str, ...]
 
     @property
     def decided(self) -> bool:
         """Whether nothing is left to wait for."""
-        return self.verdict != "UNSURE" or self.seen >= self.total
+        return self.verdict != "UNSURE" or (self.seen >= self.total and not self.awaited)
 
 
 def so_far(
@@ -144,6 +146,7 @@ def so_far(
     total: int,
     limits: MaxIncrease,
     score: str = "",
+    awaited: Sequence[str] = (),
 ) -> ComparisonSoFar:
     """Judge the examples that both models have answered, at any time.
 
@@ -159,8 +162,10 @@ def so_far(
         total: Examples of the whole evaluation; fewer than n where it takes only some of them.
         limits: Largest rise of the error that passes.
         score: Name of what is right or wrong.
+        awaited: Tasks that are to come, and of which nothing is known.
     """
     risen, seen, n = [], ~np.isnan(after), len(before)
+    masks = {**masks, **{f"task={task}": np.zeros(n, bool) for task in awaited}}
     for group, mask in masks.items():
         both, coming = mask & seen, mask if total >= n else mask & seen
         more = max(total - n, 0) or min(total - int(seen.sum()), int((mask & ~coming).sum()))
@@ -183,8 +188,9 @@ def so_far(
     count = int(seen.sum())
     more_needed = _needed(risen, count) if verdict == "UNSURE" else None
     return ComparisonSoFar(
-        models, count, total, verdict, more_needed, tuple(rows), score, total == n
-    )
+        models, count, total, verdict, more_needed, tuple(rows), score,
+        total == n and not awaited, tuple(awaited),
+    )  # fmt: skip
 
 
 def _risen(
@@ -201,7 +207,7 @@ def _risen(
         limits: Largest rise of the error that passes.
     """
     relative, absolute = limits.relative, limits.absolute or 0.0
-    n, wrong, last = len(before), float(coming.sum()), len(coming) + more
+    n, wrong, last = len(before), float(coming.sum()), max(1, len(coming) + more)
     rate = wrong / len(coming) if len(coming) else math.nan
     low, high = wrong / last, (wrong + more) / last
 
@@ -316,7 +322,7 @@ def _sentences(found: ComparisonSoFar) -> Iterator[str]:
     unseen = [row.group for row in waiting if not row.n]
     if undecided := [row.group for row in waiting if row.n]:
         yield f"Not decided yet: {_named(undecided)}."
-    if not left:
+    if not left and not found.awaited:
         yield (
             f"UNSURE  {name}: all examples are seen; compare without --so-far, whose intervals are "
             "shorter."

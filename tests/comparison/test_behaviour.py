@@ -308,7 +308,7 @@ def test_a_task_that_one_side_says_no_reasons_of_is_missing(tmp_path: Path) -> N
     code, _, err = scotoma(*ask)
     assert code == 4
     assert "algebra: --score cut_off needs" in " ".join(err.split())
-    assert scotoma(*ask, "--task", "maths", "--margin", "0.05")[0] == 0
+    assert scotoma(*ask, "--tasks", "maths", "--margin", "0.05")[0] == 0
 
 
 def test_an_evaluation_that_goes_on_is_not_decided_without_reasons(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_reruns_of_an_example_are_one(tmp_path: Path) -> None:
 def test_logs_without_reasons_say_so(tmp_path: Path) -> None:
     code, _, err = scotoma(
         "compare", *(FILES / "lm_eval" / name for name in ("bf16", "w4a16")), "--filter",
-        "strict-match", "--task", "maths_local", "--score", "cut_off",
+        "strict-match", "--tasks", "maths_local", "--score", "cut_off",
     )  # fmt: skip
     assert code == 2
     assert "--score cut_off needs logs that say how each answer ended" in " ".join(err.split())
@@ -348,7 +348,7 @@ def test_logs_without_reasons_say_so(tmp_path: Path) -> None:
 
 def test_margins_of_log_likelihood_are_paired() -> None:
     places = [FILES / "lm_eval" / name for name in ("bf16", "w4a16")]
-    ask = ["compare", *places, "--filter", "strict-match", "--task", "bbq_local"]
+    ask = ["compare", *places, "--filter", "strict-match", "--tasks", "bbq_local"]
     (one,) = measured(*ask)["comparisons"]
     (margin,) = [row for row in one["behaviours"] if row["name"] == "margin"]
     means = []
@@ -375,7 +375,7 @@ def test_a_margin_of_a_log_likelihood_that_is_no_number_is_not_known(tmp_path: P
         wrong = next(i for i in (2, 1) if i != int(row["target"]))  # never first, as max() forgets
         row["filtered_resps"][wrong][0] = float("nan")
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ask = ["compare", *places, "--filter", "strict-match", "--task", "bbq_local"]
+    ask = ["compare", *places, "--filter", "strict-match", "--tasks", "bbq_local"]
     (one,) = measured(*ask)["comparisons"]
     (margin,) = [row for row in one["behaviours"] if row["name"] == "margin"]
     assert margin["lacking"] == [0, 20]

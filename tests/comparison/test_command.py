@@ -191,7 +191,7 @@ def test_what_a_log_holds_is_listed(home: Path) -> None:
         (["{text}", "{other}", "--score", "f1", "--gate"], 2, "--right-from"),
         (["{bf16}", "{w4}", "--refusal", "("], 2, "must be a regular expression"),
         (["{bf16}", "{typed}"], 4, "got acc and none; Score acc of task bbq is text in 1 example"),
-        (["{bf16}", "{w4}", "--task", "mmlu"], 2, "is in none of the logs, which have bbq"),
+        (["{bf16}", "{w4}", "--tasks", "mmlu"], 2, "is in none of the logs, which have bbq"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(
@@ -217,7 +217,7 @@ def test_averages_are_those_that_lm_eval_wrote() -> None:
     """Accuracy and BBQ's ambiguous bias score of real logs beside the tool's own results."""
     names = ("bf16", "w4a16")
     places = [WRITTEN / name for name in names]
-    found = measured("compare", *places, "--task", "bbq_local", "--filter", "strict-match")
+    found = measured("compare", *places, "--tasks", "bbq_local", "--filter", "strict-match")
     (one,) = found["comparisons"]
     bias = next(row for row in one["bias"] if row["category"] == "all")
     assert bias["context"] == "ambiguous"
@@ -240,7 +240,7 @@ def test_of_a_task_that_is_named_no_filter_of_another_is_asked() -> None:
     places = [WRITTEN / name for name in ("bf16", "w4a16")]
     code, _, err = scotoma("compare", *places)
     assert (code, "task maths_local was scored after 2 filters" in err) == (2, True)
-    assert measured("compare", *places, "--task", "bbq_local")["comparisons"][0]["metric"] == "acc"
+    assert measured("compare", *places, "--tasks", "bbq_local")["comparisons"][0]["metric"] == "acc"
 
 
 def test_models_of_other_reruns_are_judged_on_the_examples_of_all(

@@ -148,8 +148,33 @@ def test_a_task_that_has_not_begun_holds_a_pass_back(tmp_path: Path) -> None:
     _, text, err = scotoma(*ask)
     assert "UNSURE  int8: no PASS before task=last has answers." in text
     assert "left out" not in err
-    named = [*ask, "--task", "sums", "--task", "words"]
+    assert "task last has not begun: int8 has no answers of it yet" in " ".join(err.split())
+    assert measured(*ask, "--tasks", "sums,last")["comparisons"][0]["verdict"] == "UNSURE"
+    named = [*ask, "--tasks", "sums, words"]
     assert measured(*named)["comparisons"][0]["verdict"] == "PASS"
+
+
+def test_a_named_task_that_no_log_has_begun_holds_a_pass_back(tmp_path: Path) -> None:
+    for side in ("original", "int8"):
+        write(tmp_path / side / "sums.jsonl", N, task="sums")
+    ask = ["compare", tmp_path / "original", tmp_path / "int8", "--so-far", "--margin", "0.03"]
+    assert measured(*ask, "--tasks", "sums")["comparisons"][0]["verdict"] == "PASS"
+    (one,) = measured(*ask, "--tasks", "sums,words")["comparisons"]
+    assert (one["verdict"], one["more"], one["awaited"]) == ("UNSURE", None, ["words"])
+    rows = {row["group"]: row for row in one["rows"]}
+    assert (rows["all"]["harm"], rows["task=words"]["harm"]) == ("ruled out", "inconclusive")
+    assert rows["task=words"]["n"] == 0
+    _, text, err = scotoma(*ask, "--tasks", "sums,words")
+    assert "UNSURE  int8: no PASS before task=words has answers." in text
+    assert "task words has not begun: original has no answers of it yet" in " ".join(err.split())
+    write(tmp_path / "original" / "words.jsonl", N, task="words")
+    code, _, err = scotoma(*ask, "--tasks", "words")  # nothing at all to judge
+    assert (code, "task 'words' is in none of the logs, which have sums" in err) == (4, True)
+    later = threading.Timer(3.0, lambda: write(tmp_path / "int8" / "words.jsonl", N, task="words"))
+    later.start()
+    code, out, _ = scotoma(*ask, "--tasks", "words", "--watch", "0.3")
+    later.join()
+    assert (code, "PASS    int8" in out) == (0, True)
 
 
 def groups_of(path: Path, groups: list[str], right: np.ndarray[Any, Any], n: int) -> Path:

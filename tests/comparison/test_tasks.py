@@ -1,4 +1,4 @@
-"""`scotoma compare --task 'mmlu_*' --task gsm8k`: several tasks at once, each with its repeats."""
+"""`scotoma compare --tasks 'mmlu_*,gsm8k'`: several tasks at once, each with its repeats."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_floor_takes_the_repeats_of_each_task_as_they_come(
 
 def test_a_pattern_names_a_family_that_is_judged(home: Path, answers: Answers) -> None:
     sides = home / "bf16", home / "int4"
-    found = measured("compare", *sides, "--task", "mmlu_*", "--task", "gsm8k")
+    found = measured("compare", *sides, "--tasks", "mmlu_*,gsm8k")
     (one,) = found["comparisons"]
     assert {row["group"] for row in one["tasks"]} == {"mmlu_law", "mmlu_art", "gsm8k"}
     groups = {row["group"]: row for row in one["groups"]}
@@ -89,6 +89,16 @@ def test_a_pattern_names_a_family_that_is_judged(home: Path, answers: Answers) -
     assert groups["family=mmlu_*"]["score"]["change"]["value"] == pytest.approx(rows.mean())
     judged = {test["group"] for test in found["gate"]["variants"][0]["tests"]}
     assert {"family=mmlu_*", "task=mmlu_law"} <= judged
-    code, _, err = scotoma("compare", *sides, "--task", "mmmu_*")
+    code, _, err = scotoma("compare", *sides, "--tasks", "mmmu_*")
     assert code == 2
     assert "task 'mmmu_*' is in none of the logs, which have" in " ".join(err.split())
+
+
+def test_all_tasks_are_judged_whether_named_or_not(home: Path) -> None:
+    sides = home / "bf16", home / "int4"
+    usual, named, every = (
+        measured("compare", *sides, *options)["gate"]["variants"][0]["tests"]
+        for options in ([], ["--tasks", "arc, gsm8k,mmlu_art,mmlu_law"], ["--tasks", "*"])
+    )
+    assert usual == named == every
+    assert {f"task={task}" for task in TASKS} <= {test["group"] for test in usual}

@@ -172,7 +172,7 @@ def test_averages_of_real_tools_are_theirs(tmp_path: Path) -> None:
     for side in ("bf16", "w4a16"):
         (path,) = (FILES / "lm_eval" / side).rglob("results_*")
         sides.append(written(tmp_path / side, path.name, json.loads(path.read_text())))
-    (found,) = measured("compare", *sides, "--task", "bbq_local", "--score", "acc")["comparisons"]
+    (found,) = measured("compare", *sides, "--tasks", "bbq_local", "--score", "acc")["comparisons"]
     (one,) = found["averages"]
     logged = [json.loads(next(place.rglob("*.json")).read_text())["results"] for place in sides]
     before, after = (one["bbq_local"] for one in logged)
