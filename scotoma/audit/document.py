@@ -292,6 +292,12 @@ class Audit(Part):
         None, description="The key is absent where an example has one label."
     )
 
+    strata: str | None = Field(
+        None,
+        description="The attribute whose values ask the same of every cluster, such as the "
+        "languages of a question; the key is absent where none does.",
+    )
+
     scores: ScoreReport | None = Field(
         None,
         description="What is scored, where each example has a score of each model and no class; "

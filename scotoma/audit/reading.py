@@ -20,7 +20,7 @@ from scotoma.storage.files import open_regular, written
 LIMIT_BYTES = 1 << 30
 WAY_OUT = "run the audit again with this version"
 # Keys of an audit that are absent where there is nothing of the kind.
-ABSENT = ("class_rates", "robustness", "labels", "scores")
+ABSENT = ("class_rates", "robustness", "labels", "strata", "scores")
 SHOWN = 60  # characters of a value that a message quotes
 Content = TypeVar("Content")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -192,6 +193,12 @@ _UNANSWERED = """\
     over: {over}
     max_increase: {{relative: 0.2, absolute: 0.005}}
 """
+_STRATA = """\
+  - id: error_gap
+    metric: error_gap
+    attributes: [{attribute}]
+    max_increase: {{relative: 0.2, absolute: 0.005}}
+"""
 _CIE = """\
   - {id: cie, metric: cie_share_excess, max: 0.01}
 """
@@ -218,6 +225,7 @@ def default_rules(
     scored: bool = False,
     unanswered: bool = False,
     one_label: bool = False,
+    strata: str | None = None,
 ) -> GateRules:
     """The rules that hold where no file is given.
 
@@ -239,6 +247,7 @@ def default_rules(
         unanswered: Some have no answer, whose share is then judged as the error is.
         one_label: All have the same label, whose recall is the accuracy: answers are right or
             wrong, and judged over all examples and every group.
+        strata: The attribute whose values ask the same of every cluster; None where none does.
 
     >>> [rule.id for rule in default_rules(positive=True).rules]
     ['fpr_groups', 'fnr_groups', 'cie']
@@ -263,6 +272,7 @@ def default_rules(
     text = "".join(_RATES.format(name=name, over=place) for place in places for name in names)
     text += "" if shipped else _CIE
     text += ("" if positive or one_label else _CLASSES) + silent
+    text += "" if strata is None else _STRATA.format(attribute=json.dumps(strata))
     return parse_rules(f"rules:\n{text}", "the default rules")
 
 

@@ -126,6 +126,11 @@ class Config(Frozen):
         yield from self._misfits_of_mitigation()
         yield from self._misfits_of_tournament()
         yield from self.source.misfits_beside(self)
+        if (strata := self.cluster and self.cluster.across) and strata not in self.advantaged:
+            yield (
+                f"cluster.across names {strata!r}, whose values are compared with that in "
+                f"advantaged, got none there; write advantaged: {{{strata}: VALUE}}"
+            )
         if self.robustness is not None:
             yield from self.robustness.misfits_beside(self)
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from scotoma.answers.groups import GroupColumn
 from scotoma.config.shared import Frozen, distinct
@@ -79,6 +87,15 @@ class Cluster(Frozen):
     """Rows that belong together, such as the frames of one video, are resampled together."""
 
     column: str
+    across: str | None = Field(
+        None,
+        description="Attribute whose values ask the same of every cluster, such as the languages "
+        "of a question: the gate asks whether one loses more than the value in advantaged.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if value is not None}
 
 
 class SliceSettings(Frozen):

@@ -43,8 +43,8 @@ from scotoma.comparison.section import (
     listing_document,
 )
 from scotoma.comparison.strata import Strata, strata_section
-from scotoma.config.gate import chosen_rules, day, default_rules, refuse_unfit_rules
-from scotoma.config.gate_changes import ChangeRule, MaxIncrease, SlicesRule
+from scotoma.config.gate import chosen_rules, day, refuse_unfit_rules
+from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
@@ -90,25 +90,13 @@ def judge_compared(
     """
     answers, strata = _together(compared, pairs), compared[0].strata
     judging = _judging(options)
-    if strata is not None:
-        standard = default_rules(
-            positive=bool(positive), shipped=True, one_label=are_outcomes(pairs[0]),
-            unanswered=NO_ANSWER in answers.examples.classes,
-        )  # fmt: skip
-        beyond = ChangeRule(
-            id="error_gap", metric="error_gap", attributes=[strata.attribute],
-            max_increase=MaxIncrease(relative=0.2, absolute=0.005),
-        )  # fmt: skip
-        standard = standard.model_copy(update={"rules": [*standard.rules, beyond]})
-        rules = standard if judging.rules is None else judging.rules.on(standard)
-        judging = Judging(rules, judging.as_of)
 
     def write(folder: Path) -> Path:
         more: dict[str, Any] = {"tracking": {"uri": options.tracking or "off"}}
         more["label"] = {"column": "label"} | ({"positive": positive} if positive else {})
         if strata is not None:
             more |= {
-                "cluster": {"column": "cluster"},
+                "cluster": {"column": "cluster", "across": strata.attribute},
                 "advantaged": {strata.attribute: strata.reference},
             }
         reruns = answers.examples.ids[0].endswith(f"{MARK}1")
@@ -155,6 +143,7 @@ def _judge_answers(
     audit = answers.audit(
         positive=positive or None,
         advantaged={} if strata is None else {strata.attribute: strata.reference},
+        strata=None if strata is None else strata.attribute,
         clarify="clarify" in levels, run_to_run="fairness" in levels,
         class_rates=rules is not None and bool(class_rates_asked(rules)),
         slices=SliceSettings(features=described) if searches else None, detectors=detectors,

@@ -155,6 +155,7 @@ class AnswersInMemory:
         class_rates: bool = True,
         slices: SliceSettings | None = None,
         detectors: MeasuredRows | None = None,
+        strata: str | None = None,
         project: str = "notebook",
     ) -> Audit:
         """Measure the answers as an audit of predictions does.
@@ -167,6 +168,7 @@ class AnswersInMemory:
             class_rates: Hold the rates of single classes, even where they are many.
             slices: How to search for slices; None for no search.
             detectors: AP and AR, where the examples are boxes.
+            strata: The attribute whose values ask the same of every cluster; None for none.
             project: What the audit is called.
 
         Raises:
@@ -234,7 +236,7 @@ class AnswersInMemory:
         notes = dict.fromkeys(measured.pop("admission"))
         more = {
             "slices": sliced.slices, "fingerprint": {"answers": measured.pop("answers")},
-            "admission": [note.as_dict() for note in notes],
+            "admission": [note.as_dict() for note in notes], "strata": strata,
         }  # fmt: skip
         return Audit.model_validate(described | measured | more)
 

@@ -52,6 +52,7 @@ def applied_rules(rules: GateRules | None, audit: Audit) -> GateRules:
         scored=audit.scores is not None,
         unanswered=bool(audit.numbers("unanswered")),
         one_label=sum(at["dense"].number.n > 0 for at in classes) == 1,
+        strata=audit.strata,
     )
     return standard if rules is None else rules.on(standard)
 

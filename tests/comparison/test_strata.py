@@ -148,6 +148,11 @@ def test_the_verdict_judges_strata_and_a_folder_holds_the_same(
         assert own["absolute"]["low"] == pytest.approx(other["absolute"]["low"])
     assert "beyond en" in (out / "report.html").read_text()
     assert scotoma("verify", out)[0] == 0
+    judged = measured("gate", out, "--margin", "0.05", code=1)  # asks the same again
+    assert judged["variants"][0]["sentences"] == whole["sentences"]
+    (usual,) = measured("gate", out, code=1)["variants"]
+    rules = {test["rule"] for test in usual["tests"]}
+    assert rules == {"error_all", "error_groups", "error_gap"}
 
 
 def test_languages_may_be_tasks_and_questions_their_ids(

@@ -32,9 +32,9 @@ def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def measured(*arguments: str | Path) -> dict[str, Any]:
+def measured(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
     """What a command prints with --json."""
-    code, out, err = scotoma(*arguments, "--json")
-    assert code == 0, err
+    ended, out, err = scotoma(*arguments, "--json")
+    assert ended == code, err
     found: dict[str, Any] = json.loads(out)
     return found

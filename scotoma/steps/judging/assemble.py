@@ -78,6 +78,7 @@ def assemble(run: Run, examples: AuditedExamples) -> Audit:
             for key, files in sources.files.items()
         ],
         "slices": sliced.slices,
+        "strata": config.cluster and config.cluster.across,
     }
     content["examples"] |= {
         "dataset_sha256": file_digest(run.examples), "notes": examples.notes
