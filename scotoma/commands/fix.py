@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from scotoma.commands.asking import Answer, Options, argument, option
+from scotoma.config.techniques import AFTERWARDS
+
+if TYPE_CHECKING:
+    By: TypeAlias = str
+else:
+    By = Literal[(*AFTERWARDS, "layers")]
 
 
 class FixOptions(Options):
     """What is fixed, and how."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")
-    by: Literal["offsets", "thresholds", "dfr", "ensemble", "layers"] = option(
+    by: By = option(
         ...,
-        "offsets, thresholds, dfr, ensemble: rules by which members decide, without training; "
-        "layers: ranges of int8, and layers to leave in float32.",
+        f"{', '.join(AFTERWARDS)}: rules by which members decide, without training; layers: "
+        "ranges of int8, and layers to leave in float32.",
     )
     variant: str | None = option(
         None,

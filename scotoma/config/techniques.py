@@ -14,7 +14,7 @@ BASE = "base"  # name of a tournament's baseline
 Groups = Literal["no", "yes", "only to count", "each example", "transductive"]
 Slot = Literal[
     "repeat", "subsample", "ratio", "size", "heads", "adversary", "map adversary", "loss",
-    "two trainings", "dense beside", "last layer", "decision",
+    "two trainings", "dense beside", "last layer", "dense last layer", "decision",
 ]  # fmt: skip
 
 
@@ -23,9 +23,10 @@ class TechniqueFacts:
     """What is known of one technique.
 
     Attributes:
-        slot: What it replaces in training: `training/technique.py` fills it. `last layer` and
-            `decision` follow training: `mitigation/decide` has their rules.
+        slot: What it replaces in training: `training/technique.py` fills it. Last layers and
+            `decision` follow training.
         words: What it does.
+        rule: Module and class in `mitigation/decide` of its own rule of deciding; empty for none.
         train_groups: Whether training, or fitting, reads groups.
         test_groups: Whether a decision reads the group of the example; `transductive`: and all
             other test examples with theirs.
@@ -42,6 +43,7 @@ class TechniqueFacts:
 
     slot: Slot
     words: str
+    rule: str = ""
     train_groups: Groups = "yes"
     test_groups: Groups = "no"
     source: str
@@ -83,30 +85,35 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
         source="Idrissi et al. 2022",
     ),
     "DD1": TechniqueFacts(
-        slot="heads", family="DD", words="one softmax over (group, class); probabilities added",
+        slot="heads", rule="heads:JointSum", family="DD",
+        words="one softmax over (group, class); probabilities added",
         source=_WANG,
     ),
     "DD2": TechniqueFacts(
-        slot="heads", family="DD", words="as DD1; the largest probability over training counts",
+        slot="heads", rule="heads:PriorMaximum", family="DD",
+        words="as DD1; the largest probability over training counts",
         source=_WANG,
     ),
     "DD3": TechniqueFacts(
-        slot="heads", family="DD", words="as DD1; probabilities over training counts added",
+        slot="heads", rule="heads:PriorSum", family="DD",
+        words="as DD1; probabilities over training counts added",
         source=_WANG,
     ),
     "DD4": TechniqueFacts(
-        slot="heads", family="DD", words="as DD1; reducing bias amplification",
+        slot="heads", rule="reduce_amplification:ReduceAmplification", family="DD",
+        words="as DD1; reducing bias amplification",
         test_groups="transductive", source="Zhao et al. 2017", settings=("protocol",),
         note=", and decide by the groups of all test examples at once",
     ),
     "DI1": TechniqueFacts(
-        slot="heads", family="DI",
+        slot="heads", rule="heads:OwnHead", family="DI",
         words="a head a group, each trained on its own; the own head decides",
         test_groups="each example", source=_WANG,
         note=", and decide by the group of each example",
     ),
     "DI2": TechniqueFacts(
-        slot="heads", family="DI", words="as DI1; scores of all heads added", source=_WANG,
+        slot="heads", rule="heads:SumOfHeads", family="DI",
+        words="as DI1; scores of all heads added", source=_WANG,
     ),
     "UC": TechniqueFacts(
         slot="adversary", words="features from which no head can tell the group",
@@ -158,27 +165,33 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
                             "too"),
     "A5": _map_adversary(4, "as A4, on the map of the fourth stage"),
     "dfr": TechniqueFacts(
-        slot="last layer", words="a new last layer, fitted to each variant",
+        slot="last layer", rule="last_layer:LastLayer",
+        words="a new last layer, fitted to each variant",
         source="Kirichenko et al. 2023",
     ),
     "dfr-dense": TechniqueFacts(
-        slot="last layer", words="a new last layer, fitted to dense and kept",
+        slot="dense last layer", words="a new last layer, fitted to dense and kept",
         source="Kirichenko et al. 2023",
     ),
     "thresholds": TechniqueFacts(
-        slot="decision", words="two thresholds a group, drawn at random",
+        slot="decision", rule="thresholds:Thresholds",
+        words="two thresholds a group, drawn at random",
         test_groups="each example", source="Hardt et al. 2016", two_classes=True,
     ),
     "offsets": TechniqueFacts(
-        slot="decision", words="a number added to each score, by group and class",
+        slot="decision", rule="offsets:Offsets",
+        words="a number added to each score, by group and class",
         test_groups="each example", source="ours",
     ),
     "ensemble": TechniqueFacts(
-        slot="decision", words="the mean probability of several members", train_groups="no",
+        slot="decision", rule="heads:Ensemble",
+        words="the mean probability of several members", train_groups="no",
         source="ours",
     ),
 }  # fmt: skip
-_LATER = ("last layer", "decision")
-TRAINED = tuple(name for name, one in TECHNIQUES.items() if one.slot not in _LATER)
-REFITS = tuple(name for name, one in TECHNIQUES.items() if one.slot == "last layer")
-AFTERWARDS = ("dfr", *(name for name, one in TECHNIQUES.items() if one.slot == "decision"))
+REFITS = tuple(name for name, one in TECHNIQUES.items() if one.slot.endswith("last layer"))
+AFTERWARDS = tuple(
+    name for name, one in TECHNIQUES.items() if one.slot in ("last layer", "decision")
+)
+TRAINED = tuple(name for name in TECHNIQUES if name not in REFITS + AFTERWARDS)
+RULES = {name: one.rule for name, one in TECHNIQUES.items() if one.rule}

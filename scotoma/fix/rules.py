@@ -14,6 +14,7 @@ import yaml
 
 from scotoma.config import Config
 from scotoma.config.label import threshold_classes
+from scotoma.config.techniques import TECHNIQUES
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.fix.before_after import Fixed
@@ -58,9 +59,10 @@ def apply_technique(
     examples = AuditedExamples.read(run.examples, images=False, split="test")
     if not examples.labelled:
         raise DataError("a rule is fitted on labels, and this audit has none; add label.column")
-    if technique == "thresholds" and len(examples.classes) != 2:
+    facts = TECHNIQUES[technique]
+    if facts.two_classes and len(examples.classes) != 2:
         raise ConfigError(
-            f"thresholds decide between two classes, and this audit has {len(examples.classes)}; "
+            f"{technique} decide between two classes, and this audit has {len(examples.classes)}; "
             "take --by offsets"
         )
     needs = decide.rule_needs(technique)
@@ -69,7 +71,7 @@ def apply_technique(
     labels, judged = examples.labels, judged_examples(run, examples)
     if by:
         refuse_empty(labels[~judged], group[~judged], names, examples.classes, technique)
-    outputs = member_outputs(run, variant, features=technique == "dfr")
+    outputs = member_outputs(run, variant, features=facts.slot == "last layer")
     fits = outputs[:, ~judged], labels[~judged], group[~judged]
     predicted, rules = _decided(technique, outputs[:, judged], group[judged], fits, together)
     return Fixed(

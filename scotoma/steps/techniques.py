@@ -234,7 +234,7 @@ def _refit(base: Path, name: str, contestant: Contestant, folder: Path) -> str:
     """Audit the baseline's members with last layers of their own."""
     run = Run.open(base)
     config, rules = refit_last_layers(
-        run, str(contestant.attribute), folder, kept=contestant.technique == "dfr-dense"
+        run, str(contestant.attribute), folder, kept=contestant.facts.slot == "dense last layer"
     )
     place = folder / "audit"
     audit_beside(run, config, rules, place, quiet=True)

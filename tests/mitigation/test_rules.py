@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from scotoma.config.mitigation import Mitigation
+from scotoma.config.techniques import RULES
 from scotoma.errors import ConfigError, DataError
 from scotoma.mitigation import decide
 from scotoma.mitigation.decide import NotBalancedWarning, ReduceAmplification
@@ -200,7 +201,7 @@ def fitted(name: str) -> tuple[decide.Rule, NDArray[np.float64], NDArray[np.int6
     return decide.fit(name, scores, labels, attributes), scores, attributes
 
 
-@pytest.mark.parametrize("name", decide.TECHNIQUES)
+@pytest.mark.parametrize("name", RULES)
 def test_a_rule_read_from_its_json_decides_the_same(name: str) -> None:
     rule, scores, attributes = fitted(name)
     text = rule.model_dump_json()
@@ -212,7 +213,7 @@ def test_a_rule_read_from_its_json_decides_the_same(name: str) -> None:
         assert again(scores, attributes).tolist() == rule(scores, attributes).tolist()
 
 
-@pytest.mark.parametrize("name", decide.TECHNIQUES)
+@pytest.mark.parametrize("name", RULES)
 def test_a_rule_reads_groups_exactly_when_its_needs_say_so(name: str) -> None:
     rule, scores, attributes = fitted(name)
     assert decide.rule_needs(name) == rule.needs

@@ -19,9 +19,8 @@ def techniques_table() -> str:
     rows = ["| technique | training | groups in training | groups at test | source |"]
     rows.append("| --- | --- | --- | --- | --- |")
     for name, one in TECHNIQUES.items():
-        if one.slot not in ("last layer", "decision"):
-            shown = f"`{name}`" if name in TRAINED else name
-            cells = (shown, one.words, one.train_groups, one.test_groups, one.source)
+        if name in TRAINED:
+            cells = (f"`{name}`", one.words, one.train_groups, one.test_groups, one.source)
             rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from scotoma.config.techniques import RULES
 from scotoma.errors import ConfigError, DataError
-from scotoma.mitigation.decide.heads import (
-    Ensemble,
-    JointSum,
-    OwnHead,
-    PriorMaximum,
-    PriorSum,
-    SumOfHeads,
-)
 from scotoma.mitigation.decide.last_layer import LastLayer
-from scotoma.mitigation.decide.offsets import Offsets
 from scotoma.mitigation.decide.reduce_amplification import NotBalancedWarning, ReduceAmplification
 from scotoma.mitigation.decide.rule import Needs, Rule
-from scotoma.mitigation.decide.thresholds import Thresholds
 from scotoma.numbers.inputs import Array
 
 __all__ = [
-    "TECHNIQUES",
     "LastLayer",
     "NotBalancedWarning",
     "ReduceAmplification",
@@ -35,20 +26,11 @@ __all__ = [
     "rule_needs",
 ]
 
-TECHNIQUES: dict[str, type[Rule]] = {
-    "DD1": JointSum,
-    "DD2": PriorMaximum,
-    "DD3": PriorSum,
-    "DD4": ReduceAmplification,
-    "DI1": OwnHead,
-    "DI2": SumOfHeads,
-    "thresholds": Thresholds,
-    "offsets": Offsets,
-    "ensemble": Ensemble,
-    "dfr": LastLayer,
-}
-_ANY: Any = reduce(or_, TECHNIQUES.values())
-_READ: TypeAdapter[Rule] = TypeAdapter(Annotated[_ANY, Field(discriminator="rule")])
+
+@cache
+def _reader() -> TypeAdapter[Rule]:
+    union: Any = reduce(or_, map(_technique, RULES))
+    return TypeAdapter(Annotated[union, Field(discriminator="rule")])
 
 
 def fit(
@@ -57,7 +39,7 @@ def fit(
     """Fit one technique's rule.
 
     Args:
-        technique: A key of `TECHNIQUES`.
+        technique: A key of `config.techniques.RULES`.
         scores: What the model gives each example, float, shape (N, width): C scores a row; G * C
             for DD and DI, where group g's score of class y stands in column g * C + y; K members'
             scores, (K, N, C), for ensembles; the last layer's inputs, (N, features), for DFR.
@@ -93,7 +75,7 @@ def read_rule(text: str | bytes) -> Rule:
         DataError: The text is not such a rule.
     """
     try:
-        return _READ.validate_json(text)
+        return _reader().validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -104,6 +86,7 @@ def read_rule(text: str | bytes) -> Rule:
 
 
 def _technique(name: str) -> type[Rule]:
-    if name not in TECHNIQUES:
-        raise ConfigError(f"technique must be one of {', '.join(TECHNIQUES)}, got {name!r}")
-    return TECHNIQUES[name]
+    if name not in RULES:
+        raise ConfigError(f"technique must be one of {', '.join(RULES)}, got {name!r}")
+    rule: type[Rule] = resolve_name(f"{__name__}.{RULES[name]}")
+    return rule
