@@ -224,7 +224,7 @@ def test_the_judging_half_does_not_decide_the_rules(run: Run, mended: Fixed) -> 
     [
         (["--by", "dfr"], "--attribute must name one of sex, region; several by commas"),
         (["--by", "dfr", "--attribute", "sex"], "dfr needs the last layer's inputs"),
-        (["--by", "drf"], "--by should be 'offsets', 'thresholds'"),
+        (["--by", "drf"], "--by should be 'dfr', 'thresholds'"),
         (["--by", "offsets", "--attribute", "age"], "got 'age'"),
         (["--by", "offsets", "--variant", "dense"], "--variant must be one of"),
         (["--by", "ensemble", "--together", "9"], "number of members, 6, got 9"),
