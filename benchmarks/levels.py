@@ -34,8 +34,8 @@ from scotoma.config.gate import GateRules, parse_rules
 from scotoma.document.jsonable import jsonable
 from scotoma.verdict.deciding import decide
 from scotoma.verdict.evidence import AuditRows
-from scotoma.verdict.question import Question
-from scotoma.verdict.rules import questions
+from scotoma.verdict.gate_test import GateTest
+from scotoma.verdict.rules import gate_tests
 
 NEXT = 16
 SHARED = 0.8  # of the variance of a model's opinion of an example, common to all models
@@ -107,7 +107,7 @@ def main() -> None:
 
 def judged(
     disparities: npt.NDArray[np.float64], n: int, rng: np.random.Generator, rules: GateRules
-) -> Question:
+) -> GateTest:
     """The question about a population whose models have these true disparate impacts."""
     women = np.arange(n) % 2 == 0
     shares = np.where(women[:, None], 0.5 * disparities, 0.5)
@@ -118,7 +118,7 @@ def judged(
 
 def question_of(
     predicted: npt.NDArray[np.uint8], women: npt.NDArray[np.bool_], rules: GateRules
-) -> Question:
+) -> GateTest:
     """Measure a population as the step `bias` does, and ask about it."""
     facets = {"attribute": "sex", "disadvantaged": "sex=female", "advantaged": "sex=male"}
     hits = predicted.astype(bool)
@@ -144,7 +144,7 @@ def question_of(
         groups=tuple(sizes), rows={"clarify": rows}, examples=examples,
         variants=tuple(AuditedVariant.model_construct(name=name) for name in ("dense", "int8")),
     )  # fmt: skip
-    (question,) = questions(AuditRows(audit, "int8"), rules)
+    (question,) = gate_tests(AuditRows(audit, "int8"), rules)
     return question
 
 

@@ -24,7 +24,7 @@ from scotoma.comparison.quantiles import quantile_change, smallest_worsening
 from scotoma.config.gate import default_rules
 from scotoma.verdict.deciding import decide
 from scotoma.verdict.evidence import Rise
-from scotoma.verdict.question import rise_question
+from scotoma.verdict.gate_test import rise_test
 
 MARGIN = 0.05
 NAMES = ("all", "a", "b", "c", "d", "a & x", "b & x", "c & x", "d & x")
@@ -141,7 +141,7 @@ def audited(world: World, seed: int, planted: float) -> tuple[bool, bool, bool, 
             score.variance, score.log_variance,
         )  # fmt: skip
         questions.append(
-            rise_question("mean", "mean_score", one.group, change, margins, group=one.group)
+            rise_test("mean", "mean_score", one.group, change, margins, group=one.group)
         )
     failed = any(finding.verdict == "FAIL" for finding in decide(questions, rules))
     worse = effects[PLANTED].score.worsening(lower_is_better=True)

@@ -30,7 +30,7 @@ from scotoma.config.gate import GateRules, parse_rules
 from scotoma.numbers import ChangeEvidence, Tally
 from scotoma.verdict.deciding import decide
 from scotoma.verdict.evidence import Rise
-from scotoma.verdict.question import rise_question
+from scotoma.verdict.gate_test import rise_test
 
 __all__ = ["HARMS", "SKILLS", "Harm", "Skill", "blocked", "failed"]
 
@@ -146,7 +146,7 @@ def failed(harm: Harm, audits: int, seed: int = 0) -> float:
             rise.absolute, rise.relative, rise.dense, rise.compressed, rise.absolute_variance,
             rise.relative_variance,
         )  # fmt: skip
-        question = rise_question("e", "error", "error g", change, MARGINS)
+        question = rise_test("e", "error", "error g", change, MARGINS)
         count += decide([question], rules)[0].verdict == "FAIL"
     return count / audits
 

@@ -23,7 +23,7 @@ FOLDERS = {
 
 # From left to right: a question imports only those of the rows before its own, and itself.
 SERVING = {"_version", "audit", "config", "errors", "extras", "printable", "published"}
-SERVING |= {"document", "page", "processes", "run", "storage"}
+SERVING |= {"document", "page", "processes", "questions", "run", "storage"}
 CHAIN = [
     {"numbers"},
     {"answers"},

@@ -21,8 +21,8 @@ from scotoma.audit.base import (
 )
 from scotoma.audit.divergence import Divergence, SliceSearch
 from scotoma.audit.groups import ClassRates, ScoreReport
-from scotoma.audit.questions import QUESTIONS
 from scotoma.audit.robustness import RobustnessReport
+from scotoma.questions import QUESTIONS
 
 VERSION = 3
 DENSE = "dense"
@@ -258,7 +258,7 @@ class Audit(Part):
     rows: dict[str, tuple[Row, ...]] = Field(
         default_factory=dict,
         description="Numbers by the question that they answer. "
-        + " ".join(f"`{name}`: {words}" for name, words in QUESTIONS.items()),
+        + " ".join(f"`{name}`: {one.words}" for name, one in QUESTIONS.items()),
     )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."

@@ -228,6 +228,9 @@ class Beside:
         texts: What was asked and answered, with titles, by variant and example.
         people: Blind studies, and measures with corrected labels.
         layers: The layers of variants that fail, by variant.
+        images: Encoded PNG, JPEG, GIF or WebP images by example id, for the gallery; empty shows
+            cards without images.
+        remark: A sentence about the images.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
@@ -237,6 +240,8 @@ class Beside:
     texts: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     people: People = field(default_factory=People)
     layers: Mapping[str, VariantLayers] = field(default_factory=dict)
+    images: Mapping[str, bytes] = field(default_factory=dict)
+    remark: str = ""
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,11 @@ class TestResult(Part):
         description="What would settle an UNSURE; null where it is settled or not known."
     )
 
+    @property
+    def unit(self) -> Literal["absolute", "score"]:
+        """The kind of its absolute change: a fraction, or in the unit of the score."""
+        return "score" if self.metric == "mean_score" else "absolute"
+
 
 class JudgedVariant(Part):
     """The verdict on one variant: FAIL if one test is, PASS only if all are."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from scotoma.audit.base import Quantity, Row, Spread
 from scotoma.audit.document import Audit
-from scotoma.audit.questions import QUESTIONS
+from scotoma.questions import QUESTIONS
 
 NUMBERS = "numbers.parquet"
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")

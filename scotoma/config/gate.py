@@ -23,20 +23,17 @@ from scotoma.config.gate_changes import (
     SlicesRule,
 )
 from scotoma.config.gate_levels import LEVEL_METRICS, OF_PREDICTIONS, LevelRule, neutral, twins
-from scotoma.config.robustness import OTHER_PICTURES, PicturesRule, RobustnessRule
+from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.config.shared import Frozen, Id, distinct
 from scotoma.config.sheet import Location, checked, file_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
+from scotoma.questions import QUESTIONS
 
-CHANGES = (
-    "fpr", "fnr", "error", "error_gap", "unanswered", "cie_share_excess", "labels_changed",
-    "classes_hurt", "slices_hurt", "robustness_loss", "since_previous", "mean_score",
-)  # fmt: skip
-METRICS = (*CHANGES, *OTHER_PICTURES, *LEVEL_METRICS)
+METRICS = (*(metric for one in QUESTIONS.values() for metric in one.metrics), "since_previous")
 SOME_METRICS = (
-    f"{', '.join((*CHANGES, *OTHER_PICTURES))}, clarify.DI, fairness.DI and "
-    f"{len(LEVEL_METRICS) - 2} more of Clarify and fairness"
+    f"{', '.join(name for name in METRICS if name not in LEVEL_METRICS)}, clarify.DI, fairness.DI "
+    f"and {len(LEVEL_METRICS) - 2} more of Clarify and fairness"
 )
 
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from scotoma.config.gate_changes import GateRule
+from scotoma.questions import CLARIFY, QUESTIONS
 
-CLARIFY: dict[str, dict[str, Any]] = {
-    f"clarify.{row['name']}": row
-    for row in json.loads(
-        Path(__file__).parents[1].joinpath("bias", "clarify", "metrics.json").read_text("utf-8")
-    )
-}
-STUDY = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
-LEVEL_METRICS = (*CLARIFY, *(f"fairness.{name}" for name in STUDY))
+LEVEL_METRICS = (*QUESTIONS["clarify"].metrics, *QUESTIONS["fairness"].metrics)
 if TYPE_CHECKING:
     LevelMetric = str
 else:

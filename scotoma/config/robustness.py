@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -241,7 +241,6 @@ class Robustness(Frozen):
 
 Family = Literal["all", "noise", "blur", "weather", "digital", "extended"]
 PicturesMetric = Literal["overconfidence", "unnoticed_pictures"]
-OTHER_PICTURES: tuple[str, ...] = get_args(PicturesMetric)
 
 
 class MaxLoss(Frozen):

@@ -38,17 +38,9 @@ FLIPS = {
 }
 
 
-def gallery_section(
-    findings: Findings, images: Mapping[str, bytes], remark: str = ""
-) -> Section | None:
-    """The examples that change most; None where examples have scores.
-
-    Args:
-        findings: What the page is made from.
-        images: Encoded images by example id; empty shows cards without images.
-        remark: A sentence about the images.
-    """
-    audit = findings.audit
+def gallery_section(findings: Findings) -> Section | None:
+    """The examples that change most; None where examples have scores."""
+    audit, images, remark = findings.audit, findings.beside.images, findings.beside.remark
     if audit.scores is not None:
         return None
     names = sorted((v.name for v in audit.compressed), key=lambda name: name != findings.focus)

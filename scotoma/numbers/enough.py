@@ -17,7 +17,7 @@ none, for the floor widens what nothing carries.
 Too few. Below `FEWEST` events a ratio has no interval, for its t interval no longer holds its
 level; below `FEW` it has, with the words `FEW_EVENTS`. `FEW` are what a gate asks for before
 it shows harm (`min.effective_events`) and what the most affected group needs; where fewer errors
-are expected, a margin of two standard errors is none (`verdict.question`). Below `FEWEST_RUNS`
+are expected, a margin of two standard errors is none (`verdict.gate_test`). Below `FEWEST_RUNS`
 models the spread of training runs is a guess and is left out: the interval then speaks of these
 very models. For a mean score and on corrupted pictures a group needs so many examples besides.
 """

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.findings import Beside, Findings, in_focus
-from scotoma.bias.section import clarify_section, unanswered_section
 from scotoma.costs.section import frontier_section
-from scotoma.detection.section import precision_section
-from scotoma.divergence.gallery_section import gallery_section, layers_section, parity_section
-from scotoma.divergence.section import flips_section, topline_section
+from scotoma.divergence.gallery_section import layers_section
 from scotoma.document import Column, Document, Facts, Section, Table, Verbatim, show
 from scotoma.document.html import html_page
 from scotoma.document.parts import Part
-from scotoma.impact.classes_section import classes_section
-from scotoma.impact.groups_section import groups_section
-from scotoma.impact.labels_section import labels_section
-from scotoma.impact.scores_section import examples_section, means_section, quantiles_section
 from scotoma.impact.worst_change import MEANING
 from scotoma.numbers import few_runs
+from scotoma.questions import QUESTIONS
 from scotoma.report.model_card import model_card
 from scotoma.review.section import reviewed_section
-from scotoma.robustness.section import robustness_section
-from scotoma.runs.seeds_section import seeds_section
-from scotoma.slices.section import slices_section
 from scotoma.study.section import study_section
 from scotoma.verdict.gate_section import gate_section
 from scotoma.verdict.section import verdict_section
@@ -297,41 +288,23 @@ def _versions(findings: Findings) -> list[str]:
 TABLES = "tables"  # folder of a run that holds the CSV files
 Make = Callable[[Findings], Section | None]
 
-BEFORE: tuple[Make, ...] = (
-    verdict_section,
-    groups_section,
-    means_section,
-    unanswered_section,
-    examples_section,
-)
-AFTER: tuple[Make, ...] = (
-    slices_section,
-    glossary_section,
-    gate_section,
-    quantiles_section,
-    layers_section,
-    topline_section,
-    flips_section,
-    labels_section,
-    precision_section,
-    classes_section,
-    robustness_section,
-    clarify_section,
-    seeds_section,
-    study_section,
-    reviewed_section,
-    frontier_section,
-    parity_section,
-    methods_section,
-)
+# What is drawn beside the sections of the questions, by its place among them.
+BESIDE: dict[int, Make] = {
+    10: verdict_section,
+    80: glossary_section,
+    90: gate_section,
+    110: layers_section,
+    200: study_section,
+    210: reviewed_section,
+    220: frontier_section,
+    240: methods_section,
+}
 
 
 def audit_document(
     audit: Audit,
     gate: GateResult | None = None,
     beside: Beside | None = None,
-    images: Mapping[str, bytes] | None = None,
-    remark: str = "",
 ) -> Document:
     """Everything that an audit says, as a document.
 
@@ -339,13 +312,12 @@ def audit_document(
         audit: The audit.
         gate: The verdict on it; None shows none.
         beside: What stands beside the audit; None shows nothing of it.
-        images: Encoded PNG, JPEG, GIF or WebP images by example id, for the gallery.
-        remark: A sentence about the images.
     """
     findings = Findings(audit, gate, in_focus(audit, gate).name, beside or Beside())
-    made = [one(findings) for one in BEFORE]
-    made.append(gallery_section(findings, images or {}, remark))
-    made += [one(findings) for one in AFTER]
+    places = dict(BESIDE)
+    for question in QUESTIONS.values():
+        places |= question.drawn()
+    made = [places[place](findings) for place in sorted(places)]
     return Document(
         f"{audit.project}: what compression changed",
         _lead(audit),

@@ -183,11 +183,12 @@ def _document(
     texts = compared_texts(run) if images else {}
     rows = frontier_rows(audit, gate, costs)
     layers = read_layers(layers_file(run)).variants if layers_file(run).exists() else {}
-    beside = Beside(rows, dict(made_with), run.newest, strip, texts, _people(run), layers)
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = BLURRED
-    return audit_document(audit, gate, beside, shown, remark)
+    people = _people(run)
+    beside = Beside(rows, dict(made_with), run.newest, strip, texts, people, layers, shown, remark)
+    return audit_document(audit, gate, beside)
 
 
 def _write(run: Run, page: Path, document: Document) -> list[Path]:

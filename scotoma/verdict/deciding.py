@@ -18,10 +18,10 @@ from scotoma.numbers.estimate import link
 from scotoma.numbers.inputs import Floats
 from scotoma.power.forecast import chance_beyond, chi_square
 from scotoma.verdict.evidence import null_if_nan
-from scotoma.verdict.question import Bound, LevelSpread, Question
+from scotoma.verdict.gate_test import Bound, GateTest, LevelSpread
 
 
-def decide(family: Sequence[Question], rules: GateRules) -> list[TestResult]:
+def decide(family: Sequence[GateTest], rules: GateRules) -> list[TestResult]:
     """Answer every question about one variant; together they are one family.
 
     A question with both margins is one hypothesis. Harm needs both exceeded, so the larger p-value
@@ -59,7 +59,7 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[TestResult]:
     return tests
 
 
-def _answer(question: Question, harm: float, multiplier: float, rules: GateRules) -> TestResult:
+def _answer(question: GateTest, harm: float, multiplier: float, rules: GateRules) -> TestResult:
     tail, least, level = rules.alpha / 2, rules.min.effective_events, question.test.level
     few = _few_models(question, rules)
     best = min(() if few else question.clears, key=lambda one: one.p_within, default=None)
@@ -100,7 +100,7 @@ def _answer(question: Question, harm: float, multiplier: float, rules: GateRules
     return answer("UNSURE", best, deciding, why if question.events < least else "")
 
 
-def _few_models(question: Question, rules: GateRules) -> str:
+def _few_models(question: GateTest, rules: GateRules) -> str:
     """Say that a question rests on fewer models than the rules ask for; empty where it does not."""
     members, least = None if question.number is None else question.number.members, rules.min.models
     if members is None or members >= least:
@@ -181,7 +181,7 @@ def _scales(df: float) -> Floats:
 
 
 def outlook(
-    question: Question, *, alpha: float, multiplier: float, together: int
+    question: GateTest, *, alpha: float, multiplier: float, together: int
 ) -> Forecast | None:
     """Forecast what settles a test that is UNSURE.
 
@@ -203,7 +203,7 @@ def outlook(
     level, first = question.test.level is not None, clears[0]
     held = first.at(alpha / 2) if level else number.at(1 - alpha)
     today = held.low if first.side == "at least" else held.high
-    kind = "level" if level else "score" if question.test.metric == "mean_score" else ""
+    kind = "level" if level else question.test.unit
     harmful = all(one.broken for one in clears)
     n, members = number.n, number.members
     tail = alpha / 2 / (multiplier if harmful else 1.0)

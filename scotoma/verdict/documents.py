@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import GateFile
 from scotoma.audit.gate import TestResult
-from scotoma.config.gate_changes import ScoreRule
 from scotoma.printable import code_span, printable
 from scotoma.verdict.words import (
     admission_lines,
@@ -79,9 +78,8 @@ def _outcome(case: ElementTree.Element, test: TestResult, *, fail_unsure: bool) 
 def _numbers(test: TestResult) -> Iterable[str]:
     if words := margins_of_test(test):
         yield f"{'margin' if test.level is None else 'limit'} {words}"
-    unit = "score" if test.metric == "mean_score" else "absolute"
     absolute = None if test.margins.absolute is None else test.absolute
-    for kind, one in (("relative", test.relative), (unit, absolute)):
+    for kind, one in (("relative", test.relative), (test.unit, absolute)):
         if one is not None:
             yield f"{kind} change {interval(one, kind)} at {level_words(one.level)}"
     if test.harm_p is not None and test.harm_p_adjusted is not None:
@@ -111,7 +109,7 @@ def markdown(gate: GateFile, admission: Sequence[AdmissionNote] = ()) -> str:
         The page.
     """
     rules = gate.rules
-    scored = isinstance(rules.rules[0], ScoreRule)  # then all are: an audit has one kind
+    scored = rules.rules[0].metric == "mean_score"  # then that of all is: an audit has one kind
     lines = [
         f"# Gate: {gate.verdict}",
         "",
@@ -192,7 +190,7 @@ def _plain(test: TestResult) -> str:
         return "" if test.level.mean is None else interval(test.level.mean, "level")
     if test.absolute is None:
         return ""
-    kind = "score" if test.metric == "mean_score" else "absolute"
+    kind: str = test.unit
     if test.decided_by is not None:
         kind = test.decided_by.kind
     elif test.margins.absolute is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,21 +32,17 @@ class Rise:
     relative_variance: Variance | None = None
 
     @classmethod
-    def of(cls, at: At, whats: Mapping[str, str]) -> Rise:
-        """Read rows of one address.
-
-        Args:
-            at: The rows.
-            whats: Which of them are `absolute`, `relative`, `dense`, `compressed`.
-        """
-        rows = {name: at[what] for name, what in whats.items()}
-        parts = {
-            f"{name}_variance": Variance(**{part: known(value) for part, value in row.spread})
-            for name, row in rows.items()
-            if row.spread is not None and name in ("absolute", "relative")
-        }
-        numbers: dict[str, Any] = {name: read_estimate(row.number) for name, row in rows.items()}
-        return cls(**numbers, **parts)  # type: ignore[arg-type]
+    def of(cls, at: At) -> Rise:
+        """Read the rows of an address that are called as its attributes."""
+        read: dict[str, Any] = {}
+        for name in ("absolute", "relative", "dense", "compressed"):
+            if (row := at.get(name)) is None:
+                continue
+            read[name] = read_estimate(row.number)
+            if row.spread is not None and name in ("absolute", "relative"):
+                parts = {part: known(value) for part, value in row.spread}
+                read[f"{name}_variance"] = Variance(**parts)
+        return cls(**read)
 
     @property
     def events(self) -> float:

@@ -24,8 +24,8 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import decide
 from scotoma.verdict.evidence import AuditRows
-from scotoma.verdict.question import Question
-from scotoma.verdict.rules import questions
+from scotoma.verdict.gate_test import GateTest
+from scotoma.verdict.rules import gate_tests
 from scotoma.verdict.since_previous import Before
 from scotoma.verdict.words import hangs_on, sentences, size_of
 
@@ -87,7 +87,7 @@ def judge(
         )
     before = Before.of(audit, previous)
     asked = {
-        variant.name: questions(AuditRows(audit, variant.name), rules, before)
+        variant.name: gate_tests(AuditRows(audit, variant.name), rules, before)
         for variant in audit.compressed
     }
     expired = [waiver for waiver in rules.waivers if waiver.until < as_of]
@@ -162,7 +162,7 @@ def _exit_code(verdict: VerdictWord, rules: GateRules) -> Literal[0, 1, 3]:
 def _judged(
     audit: Audit,
     variant: AuditedVariant,
-    asked: Sequence[Question],
+    asked: Sequence[GateTest],
     rules: GateRules,
     standing: Sequence[Waiver],
 ) -> JudgedVariant:
@@ -177,8 +177,8 @@ def _judged(
     settles = None if blocked or verdict != "UNSURE" else hangs_on(tests)
     small = tuple(
         size_of(test)
-        for test, question in zip(tests, asked, strict=True)
-        if question.too_small and test.verdict == "NOT JUDGED" and test.waived is None
+        for test, one in zip(tests, asked, strict=True)
+        if one.too_small and test.verdict == "NOT JUDGED" and test.waived is None
     )
     top1 = audit.number("accuracy", name, "top1")
     return JudgedVariant(
@@ -216,18 +216,18 @@ def verdict_of(tests: Sequence[TestResult], blocked: Sequence[str] = ()) -> Verd
     return _worst([*outcomes, *(["UNSURE"] if blocked or (counted and not outcomes) else [])])
 
 
-def _few_but_far(variant: JudgedVariant, asked: Sequence[Question], min_events: float) -> list[str]:
+def _few_but_far(variant: JudgedVariant, asked: Sequence[GateTest], min_events: float) -> list[str]:
     """Name rates with too few effective events for a test, which rose beyond an absolute margin."""
     lines = []
-    for test, question in zip(variant.tests, asked, strict=True):
+    for test, one in zip(variant.tests, asked, strict=True):
         change = test.absolute
-        known = test.waived is None and test.metric in RATES and question.events < min_events
+        known = test.waived is None and test.metric in RATES and one.events < min_events
         if not known or change is None or change.low is None:
             continue
         if change.low > (margin := test.margins.absolute or 0.0):
             lines.append(
                 f"{variant.name}: {test.where} has too few effective events to show harm "
-                f"({math.floor(question.events):,}), but it rises by at least "
+                f"({math.floor(one.events):,}), but it rises by at least "
                 f"{100 * change.low:.2f} points (margin {100 * margin:g}); look at it"
             )
     return lines

@@ -8,19 +8,9 @@ from scotoma.audit.findings import Findings
 from scotoma.audit.gate import GateResult, JudgedVariant, TestResult
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.config.gate import GateRules, Rule
-from scotoma.config.gate_changes import (
-    ChangedRule,
-    ChangeRule,
-    CieRule,
-    ClassesRule,
-    ScoreRule,
-    SincePreviousRule,
-    SlicesRule,
-)
-from scotoma.config.gate_levels import OF_LABELS, LevelRule
-from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.document import Cell, Chart, Column, Facts, Interval, Noted, Section, Table, show
 from scotoma.numbers import FEW_RUNS
+from scotoma.verdict.rules import kind_of
 from scotoma.verdict.words import UNITS, margins_of_test
 
 DRAWN = 19  # tests drawn of a variant, those nearest to failing first
@@ -203,22 +193,6 @@ def _clipped(margins: Interval | None) -> dict[str, Cell]:
 
 
 OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
-BESIDE = {
-    "overconfidence": "dense models in confidence less accuracy",
-    "unnoticed_pictures": "dense models in telling clean pictures from corrupted ones",
-}
-SAYS: dict[type[Rule], str] = {
-    ChangeRule: "the {rate} of {over} rises {by}",
-    CieRule: "CIEs beyond seed noise are more than {share} of the examples",
-    ChangedRule: "more than {share} of the labels of {over} change",
-    ClassesRule: "a class loses more recall than the model loses accuracy, by more than {points}",
-    SincePreviousRule: "a group's rate or the CIE excess rose since the previous audit, by more "
-    "than {points}",
-    SlicesRule: "the error rises by more than {points} on a slice that nobody named",
-    RobustnessRule: "{over} loses more {top}{what} under {under} than with dense models, {by}",
-    PicturesRule: "{over} fares worse than with {beside}{kinds}, {by}",
-    ScoreRule: "the mean score of {over} gets worse {by}",
-}
 CORRECTED = {
     "holm": "adjusted by Holm",
     "bh": "adjusted by Benjamini-Hochberg",
@@ -229,7 +203,8 @@ CORRECTED = {
 def rule_words(rule: Rule) -> str:
     """Say a rule as a sentence.
 
-    >>> from scotoma.config.gate_changes import MaxIncrease
+    >>> from scotoma.config.gate_changes import ChangeRule, CieRule, MaxIncrease
+    >>> from scotoma.config.gate_levels import LevelRule
     >>> rule_words(ChangeRule(id="fpr", metric="fpr",
     ...                       max_increase=MaxIncrease(relative=0.2, absolute=0.005)))
     'the FPR of any group rises by more than 20.0% of what it was and by more than 0.50 points'
@@ -239,48 +214,28 @@ def rule_words(rule: Rule) -> str:
     'clarify.DI of sex is not at least 0.8 in every model and in the worst of the next 16 training \
 runs'
     """
-    if isinstance(rule, LevelRule):
-        return _level_words(rule)
-    kinds = " or ".join(getattr(rule, "kinds", None) or ())
-    margin = getattr(rule, "margin", getattr(rule, "max", 0.0))
-    parts: list[str] = []
-    if isinstance(rule, ChangeRule | ScoreRule):
-        scored = isinstance(rule, ScoreRule)
-        limits = rule.max_worse if isinstance(rule, ScoreRule) else rule.max_increase
-        if limits.relative is not None:
-            per_cent = 100 * limits.relative
-            parts.append(f"{per_cent:g}%" if scored else f"{per_cent:.1f}% of what it was")
-        if limits.absolute is not None:
-            parts.append(
-                f"{limits.absolute:g}" if scored else f"{100 * limits.absolute:.2f} points"
-            )
-    elif isinstance(rule, RobustnessRule | PicturesRule):
-        parts.append(f"{rule.max_increase.points:g} points")
-    return SAYS[type(rule)].format(
-        over=OVER.get(getattr(rule, "over", ""), "a slice that nobody named"),
+    says = kind_of(rule).says
+    if not isinstance(says, str):
+        return says(rule)
+    known = {"margin": 0.0, "over": "", "top": 1, "scale": "absolute"} | dict(rule)
+    kinds, margin = " or ".join(known.get("kinds") or ()), known.get("max", known["margin"])
+    scored, parts = "max_worse" in known, list[str]()
+    limits = dict(known.get("max_increase", known.get("max_worse", ())))
+    if (share := limits.get("relative")) is not None:
+        parts.append(f"{100 * share:g}%" if scored else f"{100 * share:.1f}% of what it was")
+    if (rise := limits.get("absolute")) is not None:
+        parts.append(f"{rise:g}" if scored else f"{100 * rise:.2f} points")
+    if (points := limits.get("points")) is not None:
+        parts.append(f"{points:g} points")
+    return says.format(
+        over=OVER.get(known["over"], "a slice that nobody named"),
         by=" and ".join(f"by more than {part}" for part in parts),
         share=f"{100 * margin:.2f}%", points=f"{100 * margin:.2f} points",
         rate=RATE_NAMES.get(rule.metric, "error beyond its reference's"),
-        beside=BESIDE.get(rule.metric),
-        top="top-5 " if getattr(rule, "top", 1) == 5 else "",
-        what="relative robustness" if getattr(rule, "scale", "") == "relative" else "accuracy",
+        top="top-5 " if known["top"] == 5 else "",
+        what="relative robustness" if known["scale"] == "relative" else "accuracy",
         under=kinds or "corruption", kinds=f" under {kinds}" if kinds else "",
     )  # fmt: skip
-
-
-def _level_words(rule: LevelRule) -> str:
-    limits = [f"at least {rule.min:g}"] if rule.min is not None else []
-    limits += [f"at most {rule.max:g}"] if rule.max is not None else []
-    of = " or ".join(rule.attributes) if rule.attributes else "any attribute"
-    if rule.metric in OF_LABELS:
-        whose = "among the training examples"
-    elif rule.of == "mean":
-        whose = "on average over training runs"
-    else:
-        runs = f"the worst of the next {rule.next_runs} training runs"
-        runs = runs if rule.next_runs > 1 else "the next training run"
-        whose = f"in every model and in {runs}"
-    return f"{rule.metric} of {of} is not {' and '.join(limits)} {whose}"
 
 
 def certainty_words(rules: GateRules) -> str:
@@ -292,7 +247,7 @@ def certainty_words(rules: GateRules) -> str:
 events; PASS needs 97.5% for each, at a margin of at least two standard errors of the dense rate'
     """
     certain = f"{100 * (1 - rules.alpha / 2):g}%"
-    scored = isinstance(rules.rules[0], ScoreRule)  # then all are
+    scored = rules.rules[0].metric == "mean_score"  # then that of all is
     events = "examples that carry the change" if scored else "events"
     margin = "" if scored else ", at a margin of at least two standard errors of the dense rate"
     return (

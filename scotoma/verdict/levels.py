@@ -24,7 +24,7 @@ from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, satterthwaite, undefined
 from scotoma.numbers.estimate import inverse_link, link
 from scotoma.verdict.evidence import AuditRows, known, read_estimate
-from scotoma.verdict.question import Bound, LevelSpread, Question, Side, unanswered
+from scotoma.verdict.gate_test import Bound, GateTest, LevelSpread, Side, unanswered
 
 NOT_HELD = "the audit does not hold {} of every member; run the audit again"
 NO_ATTRIBUTES = "the audit has no such groups"
@@ -51,7 +51,7 @@ class Level:
     members: Sequence[Estimate]
 
 
-def level_questions(rows: AuditRows, rule: LevelRule) -> Iterator[Question]:
+def level_tests(rows: AuditRows, rule: LevelRule) -> Iterator[GateTest]:
     """Ask of each attribute whether a metric keeps each limit of a rule."""
     measure = _of_clarify if rule.metric.startswith("clarify.") else _of_fairness
     limits: list[tuple[Side, float | None]] = [("at least", rule.min), ("at most", rule.max)]
@@ -59,7 +59,7 @@ def level_questions(rows: AuditRows, rule: LevelRule) -> Iterator[Question]:
         if level.attribute in (rule.attributes or [level.attribute]):
             for side, limit in limits:
                 if limit is not None:
-                    yield _question(rule, level, side, limit)
+                    yield _test(rule, level, side, limit)
 
 
 def _members(
@@ -125,7 +125,7 @@ def _no_error(audit: Audit, metric: str, attribute: str) -> str:
     return NOT_HELD.format(f"the error of {metric}")
 
 
-def _question(rule: LevelRule, level: Level, side: Side, limit: float) -> Question:
+def _test(rule: LevelRule, level: Level, side: Side, limit: float) -> GateTest:
     of_labels = rule.metric in OF_LABELS
     # Chance lifts absolute differences in both directions.
     lifted = rule.metric.startswith("fairness.")
@@ -173,11 +173,27 @@ def _question(rule: LevelRule, level: Level, side: Side, limit: float) -> Questi
         worst=None if worst is None else Quantity.of(worst.estimate),
         dense=None if level.dense is None else Quantity.of(whole.clipped(level.dense)),
     )  # fmt: skip
-    return Question(
+    return GateTest(
         unanswered(rule.id, rule.metric, where, group=level.group, level=held),
         tuple(harms), () if outside else tuple(clears),
         replace(mean, members=k, events=math.nan), mean.events, reason, counted=counted,
     )  # fmt: skip
+
+
+def level_words(rule: LevelRule) -> str:
+    """Say a rule about a level as a sentence."""
+    limits = [f"at least {rule.min:g}"] if rule.min is not None else []
+    limits += [f"at most {rule.max:g}"] if rule.max is not None else []
+    of = " or ".join(rule.attributes) if rule.attributes else "any attribute"
+    if rule.metric in OF_LABELS:
+        whose = "among the training examples"
+    elif rule.of == "mean":
+        whose = "on average over training runs"
+    else:
+        runs = f"the worst of the next {rule.next_runs} training runs"
+        runs = runs if rule.next_runs > 1 else "the next training run"
+        whose = f"in every model and in {runs}"
+    return f"{rule.metric} of {of} is not {' and '.join(limits)} {whose}"
 
 
 def mean_of_runs(values: Sequence[float], se: Sequence[float], *, n: int, reason: str) -> Estimate:

@@ -1,13 +1,13 @@
 """What does a gate ask of an audit? A rule is a filter over rows and a margin: a table of kinds.
 
-An entry says which rows of the audit a rule asks about, with which words, when a number rests on
-too little to be judged (`why_too_small` says how little), and what to say where the audit has none.
+A kind says which rows of the audit a rule asks about, in which words, when a number rests on too
+little to be judged (`why_too_small` says how little), and what to say where the audit has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scotoma.answers.group_keys import parse_group_key
@@ -17,29 +17,18 @@ from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import EXCESS
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config.gate import GateRules, Rule, refuse_unfit_rules
-from scotoma.config.gate_changes import (
-    ChangedRule,
-    ChangeRule,
-    CieRule,
-    ClassesRule,
-    MaxIncrease,
-    ScoreRule,
-    SincePreviousRule,
-    SlicesRule,
-)
-from scotoma.config.gate_levels import LevelRule
-from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
+from scotoma.questions import question_of
 from scotoma.verdict.evidence import AuditRows, Rise, known
-from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions
-from scotoma.verdict.question import (
-    Question,
+from scotoma.verdict.gate_test import (
+    GateTest,
     clearing_margin,
-    rise_question,
+    rise_test,
     unanswered,
     why_too_small,
 )
+from scotoma.verdict.levels import NO_ATTRIBUTES, level_tests, level_words
 from scotoma.verdict.since_previous import Before
 
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
@@ -96,8 +85,7 @@ class Asking:
         """What readers call the group of a row."""
         return self.rows.names[row.group or self.rows.audit.groups[0].key]
 
-    @property
-    def margins(self) -> tuple[float | None, float | None]:
+    def margins(self, at: At) -> tuple[float | None, float | None]:
         """The margins of the rule, relative and absolute, as fractions."""
         rule = self.rule
         limits = getattr(rule, "max_increase", getattr(rule, "max_worse", None))
@@ -108,35 +96,14 @@ class Asking:
         return limits.relative, limits.absolute
 
 
-def _ask_rise(asking: Asking, kind: RuleKind, at: At) -> Question:
-    row, (relative, absolute) = at[kind.whats["absolute"]], asking.margins
-    change = Rise.of(at, kind.whats)
-    change = change.negated() if kind.turned(asking) else change
-    n, clearing, small = change.absolute.n, None, ""
-    if n < kind.fewest and not asking.must(row.group):
-        small = f"{kind.few.format(n)}, {kind.fewest} are needed"
-    if kind.sampled is not None:
-        rate, n = kind.sampled(at, change)
-        clearing = clearing_margin(rate, n, absolute) if kind.finest else None
-        widest = max((relative or 0.0) * rate, absolute or 0.0)
-        if not asking.must(row.group):
-            small = why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
-    return rise_question(
-        asking.rule.id, asking.rule.metric, kind.words(asking, row), change,
-        Margins(relative=relative, absolute=absolute, clearing=clearing),
-        min_events=asking.rules.min.effective_events, group=row.group or "all",
-        class_name=row.class_name, not_judged=small, too_small=bool(small),
-    )  # fmt: skip
+def _rows(**whats: str) -> Callable[[Asking], Iterator[At]]:
+    """List the addresses of the rule's question: names of evidence, and what its rows are."""
 
+    def listed(asking: Asking) -> Iterator[At]:
+        for at in asking.rows.at(question_of(asking.rule.metric), whats["absolute"]):
+            yield {name: at[what] for name, what in whats.items()}
 
-def _asked(asking: Asking, kind: RuleKind) -> list[Question]:
-    return [_ask_rise(asking, kind, at) for at in _chosen(asking, kind)]
-
-
-def _chosen(asking: Asking, kind: RuleKind) -> list[At]:
-    what = kind.whats["absolute"]
-    ats = asking.rows.at(kind.rows, what) if isinstance(kind.rows, str) else kind.rows(asking)
-    return [at for at in ats if kind.asks(asking, at[what])]
+    return listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,26 +111,28 @@ class RuleKind:
     """One kind of rule.
 
     Attributes:
-        rows: Question of the rows that it asks about, or what else lists them by address.
-        whats: Which rows of an address are the evidence.
+        says: The rule as a sentence, see `gate_section.rule_words`.
+        rows: List the addresses with evidence: a change called `absolute`, and what `Rise` names.
         words: Name the number.
         asks: Whether the rule asks about an address.
+        margins: The margins of an address, relative and absolute.
         turned: Whether a fall is harm.
-        sampled: Dense rate that a PASS is sure of up to sampling, and its n; None for no such rate.
+        dense_rate: Rate of the dense models that a PASS is sure of up to sampling; None for none.
         finest: Whether a PASS has to rule out that sampling margin too.
         fewest: Examples that a group needs to be judged, where nothing else says so.
         few: What to say of fewer.
         nothing: Say why the audit has nothing of the kind; None asks nothing then.
         label: What it asks about, where the audit has nothing.
-        own: Ask, with the numbers of the audit.
+        tests: List the tests, with the numbers of the audit.
     """
 
-    rows: str | Callable[[Asking], Iterable[At]] = ""
-    whats: Mapping[str, str] = field(default_factory=dict)
+    says: str | Callable[[Any], str]
+    rows: Callable[[Asking], Iterable[At]] = lambda asking: ()
     words: Callable[[Asking, Row], str] = lambda asking, row: str(row.fact("where"))
     asks: Callable[[Asking, Row], bool] = Asking.asks
+    margins: Callable[[Asking, At], tuple[float | None, float | None]] = Asking.margins
     turned: Callable[[Asking], bool] = lambda asking: False
-    sampled: Callable[[At, Rise], tuple[float, int]] | None = None
+    dense_rate: Callable[[At], float] | None = None
     finest: bool = True
     fewest: int = 0
     few: str = "too small to judge: {} examples"
@@ -171,11 +140,37 @@ class RuleKind:
     label: Callable[[Asking], str] = lambda asking: RATE_NAMES.get(
         asking.rule.metric, asking.rule.metric
     )
-    own: Callable[[Asking, RuleKind], list[Question]] = _asked
+    tests: Callable[[RuleKind, Asking], list[GateTest]] = lambda kind, asking: [
+        kind.test(asking, at) for at in kind.chosen(asking)
+    ]
+
+    def chosen(self, asking: Asking) -> list[At]:
+        """List the addresses that the rule asks about."""
+        return [at for at in self.rows(asking) if self.asks(asking, at["absolute"])]
+
+    def test(self, asking: Asking, at: At) -> GateTest:
+        """Ask whether the number of an address rises beyond its margins."""
+        row, (relative, absolute) = at["absolute"], self.margins(asking, at)
+        change = Rise.of(at)
+        change = change.negated() if self.turned(asking) else change
+        n, must, clearing, small = change.absolute.n, asking.must(row.group), None, ""
+        if self.dense_rate is not None:
+            rate = self.dense_rate(at)
+            clearing = clearing_margin(rate, n, absolute) if self.finest else None
+            widest = max((relative or 0.0) * rate, absolute or 0.0)
+            small = why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
+        elif n < self.fewest:
+            small = f"{self.few.format(n)}, {self.fewest} are needed"
+        return rise_test(
+            asking.rule.id, asking.rule.metric, self.words(asking, row), change,
+            Margins(relative=relative, absolute=absolute, clearing=clearing),
+            min_events=asking.rules.min.effective_events, group=row.group or "all",
+            class_name=row.class_name, too_small="" if must else small,
+        )  # fmt: skip
 
 
-def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -> list[Question]:
-    """List the questions that the rules ask about one variant, in the order of the rules.
+def gate_tests(rows: AuditRows, rules: GateRules, before: Before | None = None) -> list[GateTest]:
+    """List the tests that the rules ask for of one variant, in the order of the rules.
 
     Args:
         rows: The rows of a compressed variant.
@@ -183,7 +178,7 @@ def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -
         before: The audit beside the one before it; None where none was named.
 
     Returns:
-        At least one question a rule: one without evidence where the audit holds none. None for
+        At least one test a rule: one without evidence where the audit holds none. None for
         `since_previous` without another audit.
 
     Raises:
@@ -196,15 +191,14 @@ def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -
     return [one for rule in rules.rules for one in _of_rule(Asking(rows, rule, rules, before))]
 
 
-def _of_rule(asking: Asking) -> list[Question]:
-    kind = KINDS[type(asking.rule)]
-    kind = kind if isinstance(kind, RuleKind) else kind(asking)
-    if own := kind.own(asking, kind):
+def _of_rule(asking: Asking) -> list[GateTest]:
+    kind = kind_of(asking.rule)
+    if own := kind.tests(kind, asking):
         return own
     if (why := kind.nothing(asking)) is None:
         return []
     test = unanswered(asking.rule.id, asking.rule.metric, kind.label(asking))
-    return [Question(test, reason=why, not_judged=why if why == ANSWERED else "")]
+    return [GateTest(test, reason=why, not_judged=why if why == ANSWERED else "")]
 
 
 # --- rates of groups and classes ------------------------------------------------------------------
@@ -228,14 +222,16 @@ def _no_rates(asking: Asking) -> str:
     return f"without label.positive each class has its own {rule.metric}; ask over classes"
 
 
+def _dense(at: At) -> float:
+    return known(at["dense"].number.value)
+
+
 RATES = RuleKind(
-    rows=lambda asking: asking.rows.at(
-        "unanswered" if asking.rule.metric == "unanswered" else "rates", "absolute"
-    ),
-    whats={what: what for what in ("absolute", "relative", "dense", "compressed")},
+    says="the {rate} of {over} rises {by}",
+    rows=_rows(absolute="absolute", relative="relative", dense="dense", compressed="compressed"),
     asks=lambda asking, row: row.metric == asking.rule.metric and asking.asks(row),
     words=_rate_words,
-    sampled=lambda at, change: (known(at["dense"].number.value), at["dense"].number.n),
+    dense_rate=_dense,
     nothing=_no_rates,
 )
 
@@ -243,24 +239,19 @@ RATES = RuleKind(
 def _gaps(asking: Asking) -> Iterator[At]:
     """The gaps of groups, each beside the error of the group in question."""
     rates = {
-        at["dense"].group: at
+        at["dense"].group: at["dense"]
         for at in asking.rows.at("rates", "dense")
         if at["dense"].metric == "error" and at["dense"].class_name is None
     }
     for at in asking.rows.at("gaps", "gap"):
         gap = at["gap"].model_copy(update={"group": at["gap"].fact("group_b")})
-        yield {"absolute": gap, "dense": rates[gap.group]["dense"]}
+        yield {"absolute": gap, "dense": rates[gap.group]}
 
 
-def _within_rate(asking: Asking, kind: RuleKind) -> list[Question]:
-    """Ask of gaps, whose relative margin is a share of the error of the group in question."""
-    asked = []
-    for at in _chosen(asking, kind):
-        relative, absolute = asking.margins
-        margin = max(absolute or 0.0, (relative or 0.0) * (at["dense"].number.value or 0.0))
-        rule = asking.rule.model_copy(update={"max_increase": MaxIncrease(absolute=margin)})
-        asked.append(_ask_rise(replace(asking, rule=rule), kind, at))
-    return asked
+def _within_rate(asking: Asking, at: At) -> tuple[None, float]:
+    """Take the relative margin of a gap for a share of the error of the group in question."""
+    relative, absolute = asking.margins(at)
+    return None, max(absolute or 0.0, (relative or 0.0) * (at["dense"].number.value or 0.0))
 
 
 def _gap_words(asking: Asking, row: Row) -> str:
@@ -268,28 +259,28 @@ def _gap_words(asking: Asking, row: Row) -> str:
     return f"error {asking.name(row)} beyond {asking.rows.names.get(other, other)}"
 
 
-GAPS = RuleKind(
+GAPS = replace(
+    RATES,
     rows=_gaps,
-    whats={"absolute": "absolute", "dense": "dense"},
+    asks=Asking.asks,
+    margins=_within_rate,
     words=_gap_words,
-    sampled=lambda at, change: (known(at["dense"].number.value), change.absolute.n),
     nothing=lambda asking: "the audit compares no groups with each other",
-    own=_within_rate,
     label=lambda asking: "gaps of error",
 )
 
 # --- examples that change -------------------------------------------------------------------------
 
 EXCESSES = RuleKind(
-    rows="divergence",
-    whats={"absolute": "cie.excess"},
+    says="CIEs beyond seed noise are more than {share} of the examples",
+    rows=_rows(absolute="cie.excess"),
     words=lambda asking, row: "CIE excess",
 )
 CHANGED = RuleKind(
-    rows="divergence",
-    whats={"absolute": "ledger.changed"},
+    says="more than {share} of the labels of {over} change",
+    rows=_rows(absolute="ledger.changed"),
     words=lambda asking, row: f"changed labels of {asking.name(row)}",
-    sampled=lambda at, change: (0.0, change.absolute.n),
+    dense_rate=lambda at: 0.0,
     finest=False,
     nothing=lambda asking: "the audit has no groups",
 )
@@ -297,20 +288,19 @@ CHANGED = RuleKind(
 # --- classes --------------------------------------------------------------------------------------
 
 
-def _with_spread(asking: Asking, kind: RuleKind) -> list[Question]:
+def _with_spread(kind: RuleKind, asking: Asking) -> list[GateTest]:
     """Of more than 20 classes no single one has to be cleared, though each can fail.
 
-    The spread of their true losses is judged instead, which is the first question.
+    The spread of their true losses is judged instead, which is the first test.
     """
-    own = _asked(asking, kind)
+    chosen = kind.chosen(asking)
+    own = [kind.test(asking, at) for at in chosen]
     if len(own) <= MANY_CLASSES:
         return own
     together = f"judged with the other {len(own) - 1:,} classes by the spread of their losses"
     where = f"spread of the recall losses of {len(own):,} classes beyond accuracy's"
     rule, margins = asking.rule, Margins(relative=None, absolute=asking.rule.margin, clearing=None)
-    spread = rise_question(
-        rule.id, rule.metric, where, Rise(_spread(_chosen(asking, kind))), margins
-    )
+    spread = rise_test(rule.id, rule.metric, where, Rise(_spread(chosen)), margins)
     return [spread, *(replace(one, not_judged=together, too_small=False) for one in own)]
 
 
@@ -318,10 +308,10 @@ def _spread(chosen: list[At]) -> Estimate:
     """How much the true losses of many classes differ: their standard deviation, tau."""
     effects, variances, shares, total = [], [], [], 0
     for at in chosen:
-        loss, spread = at["beyond accuracy"].number, at["beyond accuracy"].spread
+        loss, spread = at["absolute"].number, at["absolute"].spread
         if (n := loss.n) <= 1 or loss.value is None:
             continue
-        hit = (known(at["dense"].number.value) + known(at["compressed"].number.value)) / 2
+        hit = (known(at["recall"].number.value) + known(at["recall after"].number.value)) / 2
         # By binomial shares, with one error and one hit more, so that no class has none.
         missed = (n * (1 - hit) + 1) / (n + 2)
         examples, members, residual = (
@@ -331,18 +321,18 @@ def _spread(chosen: list[At]) -> Estimate:
         variances.append(max(examples + members - residual, examples, members))  # without floor
         shares.append(missed * (1 - missed) / n)
         total += n
-    members = chosen[0]["beyond accuracy"].number.members
+    members = chosen[0]["absolute"].number.members
     if len(effects) <= MANY_CLASSES:
         return undefined(f"{len(effects)} classes have examples enough", n=total, members=members)
     return heterogeneity(effects, variances, shares, n=total, members=members)
 
 
 CLASSES = RuleKind(
-    rows="impact",
-    whats={"absolute": "beyond accuracy"},
+    says="a class loses more recall than the model loses accuracy, by more than {points}",
+    rows=_rows(**{"absolute": "beyond accuracy", "recall": "dense", "recall after": "compressed"}),
     words=lambda asking, row: f"recall loss of class {row.class_name} beyond accuracy's",
-    sampled=lambda at, change: (1 - known(at["dense"].number.value), change.absolute.n),
-    own=_with_spread,
+    dense_rate=lambda at: 1 - known(at["recall"].number.value),
+    tests=_with_spread,
 )
 
 # --- slices, of errors or of scores, and means of scores ------------------------------------------
@@ -355,15 +345,23 @@ def _no_slices(asking: Asking) -> str:
     return UNCONFIRMED.format(search.settings.get("mode"))
 
 
-def _sliced(asking: Asking, kind: RuleKind) -> list[Question]:
-    """Ask of the slices that other examples confirm; where none stands out, of all examples."""
-    unconfirmed = _no_slices(asking) != NO_SLICES
-    return [] if unconfirmed else _asked(asking, kind) or _asked(asking, NO_SLICE)
+def _slices(asking: Asking) -> list[At]:
+    """The slices that other examples confirm; where none stands out, all examples."""
+    found: list[At] = []
+    for what in ("slices.effect", "change") if _no_slices(asking) == NO_SLICES else ():
+        found = found or [{"absolute": at[what]} for at in asking.rows.at("slices", what)]
+    return found
 
 
 def _number(asking: Asking) -> str:
     scores = asking.rows.audit.scores
     return "error" if scores is None else f"mean {scores.name}"
+
+
+def _slice_words(asking: Asking, row: Row) -> str:
+    text = row.fact("text")
+    where = "all examples, as no slice stands out" if text is None else f"slice {text}"
+    return f"{_number(asking)} of {where}"
 
 
 def _no_slices_of(asking: Asking) -> str:
@@ -378,26 +376,20 @@ def _higher_is_better(asking: Asking) -> bool:
     return scores is not None and not scores.lower_is_better
 
 
-NO_SLICE = RuleKind(
-    rows="slices",
-    whats={"absolute": "change"},
-    words=lambda asking, row: f"{_number(asking)} of all examples, as no slice stands out",
+SLICES = RuleKind(
+    says="the error rises by more than {points} on a slice that nobody named",
+    rows=_slices,
+    words=_slice_words,
     turned=_higher_is_better,
     nothing=_no_slices,
     label=_no_slices_of,
 )
-SLICES = replace(
-    NO_SLICE,
-    whats={"absolute": "slices.effect"},
-    words=lambda asking, row: f"{_number(asking)} of slice {row.fact('text')}",
-    own=_sliced,
-)
 MEANS = RuleKind(
-    rows="scores",
-    whats={
-        "absolute": "means.worse", "relative": "means.relative", "dense": "means.dense",
-        "compressed": "means.compressed",
-    },
+    says="the mean score of {over} gets worse {by}",
+    rows=_rows(
+        absolute="means.worse", relative="means.relative", dense="means.dense",
+        compressed="means.compressed",
+    ),
     words=lambda asking, row: f"{_number(asking)} of {asking.name(row)}",
     fewest=FEWEST_SCORES,
     nothing=lambda asking: "there are no groups",
@@ -412,15 +404,27 @@ def _family(row: Row) -> str:
 
 
 def _asks_pictures(asking: Asking, row: Row) -> bool:
-    family, kinds = _family(row), asking.rule.kinds
-    among = family not in (ALL_KINDS, "clean") if kinds is None else family in kinds
+    rule, family = asking.rule, _family(row)
+    among = family not in (ALL_KINDS, "clean") if rule.kinds is None else family in rule.kinds
     own = row.fact("measure") in (None, "confidence") and row.fact("name") is None
-    return among and own and asking.asks(row)
+    metric = {None: None, 1: "error", 5: "top5"}[getattr(rule, "top", None)]
+    return among and own and row.metric == metric and asking.asks(row)
 
 
-def _asks_loss(asking: Asking, row: Row) -> bool:
-    metric = "top5" if asking.rule.top == 5 else "error"
-    return row.metric == metric and _asks_pictures(asking, row)
+def _losses(asking: Asking) -> Iterator[At]:
+    return _rows(absolute=f"losses.{asking.rule.scale}")(asking)
+
+
+def _no_losses(asking: Asking) -> str:
+    """Say why the audit has nothing on corrupted pictures that a rule asks for."""
+    audit, top = asking.rows.audit, getattr(asking.rule, "top", None)
+    if audit.robustness is None or not audit.robustness.corruptions:
+        return NO_PICTURES
+    if top is None:
+        return NOT_ASKED
+    if top == 5 and not any(row.metric == "top5" for row in audit.numbers("robustness")):
+        return NO_TOP5
+    return "the audit has no such groups or corruptions"
 
 
 def _under(row: Row) -> str:
@@ -433,47 +437,26 @@ def _loss_words(asking: Asking, row: Row) -> str:
     return f"{'top-5 ' * (rule.top == 5)}{what} lost{_under(row)} by {asking.name(row)}"
 
 
-def _no_losses(asking: Asking) -> str:
-    """Say why the audit has nothing on corrupted pictures that a rule asks for."""
-    audit, rule = asking.rows.audit, asking.rule
-    if audit.robustness is None or not audit.robustness.corruptions:
-        return NO_PICTURES
-    if isinstance(rule, PicturesRule):
-        return NOT_ASKED
-    if rule.top == 5 and not any(row.metric == "top5" for row in audit.numbers("robustness")):
-        return NO_TOP5
-    return "the audit has no such groups or corruptions"
+def _pictures(number: str, beside: str, **kind: Any) -> RuleKind:
+    def words(asking: Asking, row: Row) -> str:
+        of = f" of {asking.name(row)}" if row.group != "all" else ""
+        return f"{number}{of}{_under(row)}"
+
+    return replace(
+        LOSSES, words=words, says=f"{{over}} fares worse than with dense models in {beside}"
+        "{kinds}, {by}", **kind,
+    )  # fmt: skip
 
 
-def _picture_words(asking: Asking, row: Row) -> str:
-    beside = {
-        "overconfidence": "confidence less accuracy",
-        "unnoticed_pictures": "corrupted pictures that pass as familiar",
-    }
-    of = f" of {asking.name(row)}" if row.group != "all" else ""
-    return f"{beside[asking.rule.metric]}{of}{_under(row)}"
-
-
-OVERCONFIDENCE = RuleKind(
-    rows="robustness",
-    whats={"absolute": "confidence.rows.gap_change"},
+LOSSES = RuleKind(
+    says="{over} loses more {top}{what} under {under} than with dense models, {by}",
+    rows=_losses,
     asks=_asks_pictures,
-    words=_picture_words,
+    words=_loss_words,
     fewest=FEWEST_PICTURES,
     few="{} corrupted examples",
     nothing=_no_losses,
 )
-UNNOTICED = replace(
-    OVERCONFIDENCE,
-    whats={"absolute": "confidence.detection.auroc_change"},
-    turned=lambda asking: True,
-)
-LOSSES = {
-    scale: replace(
-        OVERCONFIDENCE, whats={"absolute": f"losses.{scale}"}, asks=_asks_loss, words=_loss_words
-    )
-    for scale in ("absolute", "relative")
-}
 
 # --- the audit before -----------------------------------------------------------------------------
 
@@ -491,8 +474,8 @@ def _since_words(asking: Asking, row: Row) -> str:
 
 
 SINCE = RuleKind(
+    says="a group's rate or the CIE excess rose since the previous audit, by more than {points}",
     rows=lambda asking: asking.before.rows(asking.rows.variant) if asking.before else (),
-    whats={"absolute": "change"},
     asks=_asks_since,
     words=_since_words,
     nothing=lambda asking: asking.before.nothing(asking.rows.variant) if asking.before else None,
@@ -502,22 +485,35 @@ SINCE = RuleKind(
 # --- levels ---------------------------------------------------------------------------------------
 
 LEVELS = RuleKind(
-    own=lambda asking, kind: [*level_questions(asking.rows, asking.rule)],
+    says=level_words,
+    tests=lambda kind, asking: [*level_tests(asking.rows, asking.rule)],
     nothing=lambda asking: NO_ATTRIBUTES,
 )
 
-# A rule's class: its kind, or how its settings choose one.
-KINDS: dict[type[Rule], RuleKind | Callable[[Asking], RuleKind]] = {
-    ChangeRule: lambda asking: GAPS if asking.rule.metric == "error_gap" else RATES,
-    CieRule: EXCESSES,
-    ChangedRule: CHANGED,
-    ClassesRule: CLASSES,
-    SlicesRule: SLICES,
-    SincePreviousRule: SINCE,
-    LevelRule: LEVELS,
-    ScoreRule: lambda asking: SLICES if asking.rule.over == "slices" else MEANS,
-    RobustnessRule: lambda asking: LOSSES[asking.rule.scale],
-    PicturesRule: lambda asking: (
-        OVERCONFIDENCE if asking.rule.metric == "overconfidence" else UNNOTICED
+# Of every metric that is no level.
+KINDS = {
+    **dict.fromkeys(("error", "fpr", "fnr", "unanswered"), RATES),
+    "error_gap": GAPS,
+    "cie_share_excess": EXCESSES,
+    "labels_changed": CHANGED,
+    "classes_hurt": CLASSES,
+    "slices_hurt": SLICES,
+    "since_previous": SINCE,
+    "mean_score": MEANS,
+    "mean_score over slices": replace(SLICES, says=MEANS.says),
+    "robustness_loss": LOSSES,
+    "overconfidence": _pictures(
+        "confidence less accuracy", "confidence less accuracy",
+        rows=_rows(absolute="confidence.rows.gap_change"),
     ),
-}
+    "unnoticed_pictures": _pictures(
+        "corrupted pictures that pass as familiar", "telling clean pictures from corrupted ones",
+        rows=_rows(absolute="confidence.detection.auroc_change"), turned=lambda asking: True,
+    ),
+}  # fmt: skip
+
+
+def kind_of(rule: Rule) -> RuleKind:
+    """Choose the kind of a rule: that of its metric, over slices where there is one."""
+    kind = KINDS.get(rule.metric, LEVELS)
+    return KINDS.get(f"{rule.metric} over {getattr(rule, 'over', '')}", kind)

@@ -127,13 +127,13 @@ class Before:
         return next(others, None)
 
     def rows(self, variant: str) -> list[At]:
-        """List the `change` of every number of a variant that both audits have, by address."""
+        """List the `absolute` change of every number of a variant that both audits have."""
         before = self.compared_with(variant)
         if before is None or _unlike(before, self.audit, variant):
             return []
         place = partial(Row, variant=variant, what="change")
         return [
-            {"change": place(metric=c.metric, group=c.group, number=Quantity.of(c.change))}
+            {"absolute": place(metric=c.metric, group=c.group, number=Quantity.of(c.change))}
             for c in changes(before, self.audit, variant)
         ]
 

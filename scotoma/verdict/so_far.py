@@ -13,7 +13,7 @@ from scotoma.config.gate_changes import MaxIncrease
 from scotoma.document import Column, Interval, Section, Table, show
 from scotoma.numbers.anytime import BoundedSample, e_holm
 from scotoma.numbers.inputs import Flags, Floats
-from scotoma.verdict.question import clearing_margin, why_too_small
+from scotoma.verdict.gate_test import clearing_margin, why_too_small
 
 Harm = Literal["shown", "ruled out", "inconclusive", "too small to judge"]
 SURE = math.log(2 / 0.05)  # of a chance of 2.5% each of a false FAIL and of a false PASS

@@ -67,7 +67,7 @@ def level_words(level: float) -> str:
 def why(test: TestResult) -> str:
     """Say what a test rests on: the number at the deciding level beside its margin, or a reason.
 
-    >>> from scotoma.verdict.question import unanswered
+    >>> from scotoma.verdict.gate_test import unanswered
     >>> why(unanswered("s", "slices_hurt", "", reason="no slices"))
     'no slices'
     """
@@ -176,7 +176,7 @@ def admission_lines(notes: Sequence[AdmissionNote]) -> list[str]:
 def size_of(test: TestResult) -> str:
     """Name what was too small to judge, with its size.
 
-    >>> from scotoma.verdict.question import unanswered
+    >>> from scotoma.verdict.gate_test import unanswered
     >>> size_of(unanswered("s", "slices_hurt", "error IS"))
     'error IS (no examples)'
     """
@@ -336,8 +336,7 @@ def margins_of_test(test: TestResult) -> str:
     """Write the margins of a test, or its limit."""
     if test.level is not None:
         return f"{test.level.side} {test.level.limit:g}"
-    unit = "score" if test.metric == "mean_score" else "absolute"
-    margins = (("relative", test.margins.relative), (unit, test.margins.absolute))
+    margins = (("relative", test.margins.relative), (test.unit, test.margins.absolute))
     return " and ".join(amount(margin, kind) for kind, margin in margins if margin is not None)
 
 

@@ -188,9 +188,12 @@ def pictures(shown: Section) -> Pictures:
 
 
 def test_a_changed_example_stands_beside_an_unchanged_one() -> None:
-    beside = Beside(texts={("pruned", "e0"): (("Question", "2 + 2?"),)})
-    findings = Findings(gallery(), None, "pruned", beside)
-    shown = section(gallery_section(findings, {"e0": b"GIF8"}, "Images are small."))
+    beside = Beside(
+        texts={("pruned", "e0"): (("Question", "2 + 2?"),)},
+        images={"e0": b"GIF8"},
+        remark="Images are small.",
+    )
+    shown = section(gallery_section(Findings(gallery(), None, "pruned", beside)))
     assert shown.answer[-1].endswith("how many models give it. Images are small.")
     one = pictures(shown)
     assert list(one.pairs) == ["pruned", "int8"]
@@ -221,7 +224,7 @@ def test_a_changed_example_stands_beside_an_unchanged_one() -> None:
 
 def test_without_labels_or_images_a_card_says_what_is_known() -> None:
     findings = Findings(gallery(None), None, "pruned")
-    one = pictures(section(gallery_section(findings, {})))
+    one = pictures(section(gallery_section(findings)))
     first = one.pairs["pruned"][0]
     assert first.title == "distance 12"
     assert first.cards[0].picture is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from scotoma import report
@@ -48,8 +49,8 @@ def document(
     measurements: Mapping[str, Any] | None = None,
     remark: str = "",
 ) -> Document:
-    found = beside(measurements)
-    return report.audit_document(audit_of(content), gate_of(gate), found, images, remark)
+    found = replace(beside(measurements), images=images, remark=remark)
+    return report.audit_document(audit_of(content), gate_of(gate), found)
 
 
 def render(

@@ -24,7 +24,7 @@ from scotoma.numbers import (
 from scotoma.numbers.estimate import none_seen
 from scotoma.verdict.deciding import decide
 from scotoma.verdict.evidence import Rise
-from scotoma.verdict.question import Question, rise_question, unanswered
+from scotoma.verdict.gate_test import GateTest, rise_test, unanswered
 
 TODAY = datetime.date(2027, 3, 1)
 RULE = "rules: [{id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}]\n"
@@ -46,7 +46,7 @@ def question(
     df: float = 20.0,
     clearing: float | None = None,
     **known: Any,
-) -> Question:
+) -> GateTest:
     """A rate of 5% that rose by a ratio, known to a standard error of its logarithm."""
     common: dict[str, Any] = {"n": 2000, "members": members, "events": events}
     log = Variance(se**2, 0.6 * se**2, 0.6 * se**2, 0.2 * se**2, df)
@@ -61,10 +61,10 @@ def question(
     changed = {"dense": "dense", "relative_change": "relative", "absolute_change": "absolute"}
     values |= {changed[name]: known.pop(name) for name in list(known) if name in changed}
     margins = Margins(relative=relative, absolute=absolute, clearing=clearing)
-    return rise_question("fpr", "fpr", "FPR old", Rise(**values), margins, **known)
+    return rise_test("fpr", "fpr", "FPR old", Rise(**values), margins, **known)
 
 
-def one(asked: Question, text: str = "") -> Answer:
+def one(asked: GateTest, text: str = "") -> Answer:
     (found,) = decide([asked], rules(text))
     return found
 
@@ -154,9 +154,9 @@ def test_a_pass_keeps_the_sampling_margin_and_a_fail_exceeds_that_of_the_rule() 
 
 
 def test_what_is_not_judged_blocks_no_pass_and_still_fails() -> None:
-    small = {"not_judged": "too small to judge: 9 examples allow no margin below 30 points"}
+    small = {"too_small": "too small to judge: 9 examples allow no margin below 30 points"}
     opened = one(question(1.0, 0.5, **small))
-    assert (opened.verdict, opened.reason) == ("NOT JUDGED", small["not_judged"])
+    assert (opened.verdict, opened.reason) == ("NOT JUDGED", small["too_small"])
     assert opened.outlook is None
     # What is too small before compression does not become large enough by a lucky draw.
     assert one(question(1.0, 0.001, **small)).verdict == "NOT JUDGED"
@@ -164,7 +164,7 @@ def test_what_is_not_judged_blocks_no_pass_and_still_fails() -> None:
 
 
 def test_what_was_not_measured_is_unsure() -> None:
-    asked = Question(unanswered("s", "slices_hurt", "slices"), reason="no slices")
+    asked = GateTest(unanswered("s", "slices_hurt", "slices"), reason="no slices")
     assert (one(asked).verdict, one(asked).reason) == ("UNSURE", "no slices")
 
 
@@ -175,7 +175,7 @@ def test_a_number_without_interval_is_unsure_with_its_reason() -> None:
     assert (found.verdict, found.reason) == ("UNSURE", "relative change not estimable")
 
 
-def rare(dense: float, compressed: float, n: int = 100, events: float | None = None) -> Question:
+def rare(dense: float, compressed: float, n: int = 100, events: float | None = None) -> GateTest:
     """A rate that hardly occurs in the dense models; `events` are those after compression."""
     own = {"dense": n * dense, "compressed": n * compressed if events is None else events}
     moved = math.sqrt(compressed / n) + 0.01
@@ -196,7 +196,7 @@ def rare(dense: float, compressed: float, n: int = 100, events: float | None = N
         absolute_variance=Variance(moved**2, moved**2, 0.0, 0.0, math.inf),
     )
     margins = Margins(relative=0.2, absolute=0.005, clearing=None)
-    return rise_question("error", "error", "error old", change, margins)
+    return rise_test("error", "error", "error old", change, margins)
 
 
 def test_a_group_without_a_dense_error_can_fail() -> None:
@@ -337,7 +337,7 @@ def test_the_verdicts_are_those_of_a_slow_twin() -> None:
             for _ in range(int(rng.integers(1, 10)))
         ]
         asked = [
-            question(ratio, se, events=events, clearing=clearing, not_judged="small" * small)
+            question(ratio, se, events=events, clearing=clearing, too_small="small" * small)
             for ratio, se, events, clearing, small in drawn
         ]
         harm, clear = [], []

@@ -12,8 +12,8 @@ from scipy.stats import norm
 from scotoma.audit import GateResult
 from scotoma.audit.gate import JudgedVariant
 from scotoma.verdict.frontier import frontier_sentence
+from scotoma.verdict.gate_test import unanswered
 from scotoma.verdict.one_model import one_model_trap
-from scotoma.verdict.question import unanswered
 from tests.helpers.audits import whole
 
 

@@ -14,7 +14,7 @@ from scotoma.audit.gate import Forecast, Margins
 from scotoma.numbers import Estimate, Variance
 from scotoma.verdict.deciding import MOST_MODELS, outlook
 from scotoma.verdict.evidence import Rise
-from scotoma.verdict.question import Question, rise_question
+from scotoma.verdict.gate_test import GateTest, rise_test
 
 N = 400
 
@@ -30,7 +30,7 @@ def question(
     relative: float | None = None,
     clearing: float = 0.02,
     limit: float = 0.005,
-) -> Question:
+) -> GateTest:
     """A rise of one group's error with these parts of its variance, and no residual."""
     variance = Variance(examples + members, examples, members, 0.0, df, 0.0)
     scaled = variance.scaled(1 / dense)
@@ -44,10 +44,10 @@ def question(
         absolute_variance=variance,
     )
     margins = Margins(relative=relative, absolute=limit, clearing=clearing)
-    return rise_question("r", "error", "error male", change, margins, group="sex=male")
+    return rise_test("r", "error", "error male", change, margins, group="sex=male")
 
 
-def forecast(asked: Question, together: int = 1) -> Forecast:
+def forecast(asked: GateTest, together: int = 1) -> Forecast:
     known = outlook(asked, alpha=0.05, multiplier=1.0, together=together)
     assert known is not None
     return known

@@ -25,6 +25,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
 from scotoma.numbers import ChangeEvidence, Estimate, Units, Words, undefined
 from scotoma.predictions import Predictions
+from scotoma.questions import asked_by
 from scotoma.runs import compare_runs, spread
 from scotoma.runs.effects import ALONE, bare
 from scotoma.steps.measures.clarify import ClarifyMetrics
@@ -307,6 +308,10 @@ class Harms:
             rows = LabelRows(self.label.attribute, tuple(whole.names), whole.codes)
         return FairnessOfRuns(self.examples, self.positive, self.dense.predicted, rows)
 
+    @property
+    def _varies(self) -> bool:
+        return bool(self.examples.attributes) and self.run_to_run
+
     @cached_property
     def _labelled(self) -> AgainstLabels | None:
         if not self.examples.labelled:
@@ -333,13 +338,15 @@ class Harms:
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure one compressed population."""
         dense, compressed = comparison.dense, comparison.compressed
-        beside: dict[str, Any] = {
-            "unanswered": unanswered_rows(comparison),
-            "fairness": self._runs.of_compressed(compressed.predicted) if self.run_to_run else [],
-            "clarify": list(
+        beside: dict[str, Any] = {}
+        if silent := unanswered_rows(comparison):
+            beside["unanswered"] = silent
+        if self._varies:
+            beside["fairness"] = self._runs.of_compressed(compressed.predicted)
+        if self.clarify:
+            beside["clarify"] = list(
                 self._outcomes.of_compressed(compressed.predicted, paired=comparison.paired)
-            ) if self.clarify else [],
-        }  # fmt: skip
+            )
         if self._labelled is not None:
             judged = replace(
                 comparison, dense=self._counted(dense), compressed=self._counted(compressed)
@@ -370,9 +377,6 @@ class Harms:
         def each(part: str) -> dict[Any, Any]:
             return {name: own[part] for name, own in every.items() if part in own}
 
-        def some(part: str) -> dict[Any, Any]:
-            return {name: rows for name, rows in each(part).items() if rows}
-
         def lines(part: str) -> list[Any]:
             return [line for own in each(part).values() for line in own]
 
@@ -380,16 +384,15 @@ class Harms:
         asks = not self.detectors and all(note.rule != "chance" for note in notes)
         of_label = None if whole is None else whole.codes
         chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
-        runs = bool(self.examples.attributes) and self.run_to_run
-        questions = {part: each(part) for part in ("accuracy", "impact", "rates", "gaps")}
-        questions["unanswered"] = some("unanswered")
+        before: dict[str, dict[Any, Any]] = {}
         if self.clarify:
             of_data, of_dense = self._outcomes.of_data(), self._outcomes.of_dense()
-            questions["clarify"] = {None: of_data, "dense": of_dense, **each("clarify")}
-        if runs:
-            questions["fairness"] = {"dense": self._runs.of_dense(), **each("fairness")}
+            before["clarify"] = {None: of_data, "dense": of_dense}
+        if self._varies:
+            before["fairness"] = {"dense": self._runs.of_dense()}
         if whole is not None:
-            questions["labels"] = {"dense": whole.of_dense(), **each("labels")}
+            before["labels"] = {"dense": whole.of_dense()}
+        questions = {name: before.get(name, {}) | each(name) for name in asked_by("bias")}
 
         return {
             "answers": each("answers"),

@@ -1,4 +1,4 @@
-"""One question of a gate: does this number of this variant keep its bounds?"""
+"""One test of a gate, before it is answered: does this number of this variant keep its bounds?"""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Question:
+class GateTest:
     """Does a number of a variant keep its bounds?
 
     Attributes:
@@ -189,7 +189,7 @@ def unanswered(rule: str, metric: str, where: str, **known: Any) -> TestResult:
     return TestResult(**blank | {"rule": rule, "metric": metric, "where": where} | known)
 
 
-def rise_question(
+def rise_test(
     rule: str,
     metric: str,
     where: str,
@@ -199,10 +199,9 @@ def rise_question(
     min_events: float = 10,
     group: str = "all",
     class_name: str | None = None,
-    not_judged: str = "",
-    too_small: bool = False,
-) -> Question:
-    """Ask whether a number rises beyond its margins.
+    too_small: str = "",
+) -> GateTest:
+    """Make the test of whether a number rises beyond its margins.
 
     A rate that hardly occurs in the dense models has no ratio to judge. The rise in points then has
     to exceed the absolute margin, and the relative one of the highest rate that the dense models
@@ -217,18 +216,21 @@ def rise_question(
         min_events: Effective events that a rate must have to be divided by.
         group: Key of the group; `all` for all examples.
         class_name: The class, where the number is one class's; else None.
-        not_judged: Why a PASS does not need it; else empty.
-        too_small: Whether that is for the size of the test set.
+        too_small: Why the test set is too small to judge it; else empty.
 
     >>> rate = Estimate.on_scale(0.01, 0.005, 9.0, n=400, members=1, events=4.0, scale="logit")
     >>> rise = Estimate.on_scale(0.08, 0.015, 9.0, n=400, members=1, events=4.0)
     >>> margins = Margins(relative=0.2, absolute=0.005, clearing=None)
     >>> change = Rise(rise, relative=rise, dense=rate, compressed=rate)
-    >>> [(one.kind, one.limit) for one in rise_question("e", "error", "", change, margins).harms]
+    >>> [(one.kind, one.limit) for one in rise_test("e", "error", "", change, margins).harms]
     [('absolute', 0.005)]
     """
     relative, absolute = change.relative if margins.relative is not None else None, change.absolute
-    unit: Kind = "score" if metric == "mean_score" else "absolute"
+    test = unanswered(
+        rule, metric, where, group=group, class_name=class_name, margins=margins,
+        relative=None if relative is None else Quantity.of(relative),
+        absolute=Quantity.of(absolute),
+    )  # fmt: skip
 
     def bounds(widest: float | None, *, ratio: bool = True) -> list[Bound]:
         both = []
@@ -238,7 +240,7 @@ def rise_question(
         if widest is not None:
             sampling = widest - (margins.absolute or 0.0)
             spread = change.absolute_variance
-            both.append(Bound(unit, absolute, widest, spread=spread, sampling=sampling))
+            both.append(Bound(test.unit, absolute, widest, spread=spread, sampling=sampling))
         return both
 
     harms, dense = bounds(margins.absolute), change.dense
@@ -250,14 +252,10 @@ def rise_question(
             widest = max(margins.relative * _highest(dense), margins.absolute or 0.0)
             harms = bounds(widest, ratio=False)
     clears = bounds(margins.absolute if margins.clearing is None else margins.clearing)
-    return Question(
-        unanswered(
-            rule, metric, where, group=group, class_name=class_name, margins=margins,
-            relative=None if relative is None else Quantity.of(relative),
-            absolute=Quantity.of(absolute),
-        ),
-        tuple(harms), tuple(one for one in clears if not math.isnan(one.estimate.low)), absolute,
-        change.events, next(filter(None, reasons), "no interval"), not_judged, too_small,
+    return GateTest(
+        test, tuple(harms), tuple(one for one in clears if not math.isnan(one.estimate.low)),
+        absolute, change.events, next(filter(None, reasons), "no interval"), too_small,
+        bool(too_small),
     )  # fmt: skip
 
 
