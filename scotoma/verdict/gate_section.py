@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from scotoma.audit.findings import Findings
 from scotoma.audit.gate import GateResult, JudgedVariant, TestResult
@@ -217,7 +218,7 @@ runs'
     says = kind_of(rule).says
     if not isinstance(says, str):
         return says(rule)
-    known = {"margin": 0.0, "over": "", "top": 1, "scale": "absolute"} | dict(rule)
+    known: dict[str, Any] = {"margin": 0.0, "over": "", "top": 1, "scale": "absolute", **dict(rule)}
     kinds, margin = " or ".join(known.get("kinds") or ()), known.get("max", known["margin"])
     scored, parts = "max_worse" in known, list[str]()
     limits = dict(known.get("max_increase", known.get("max_worse", ())))

@@ -1,4 +1,4 @@
-"""The table of questions: each is answered by a step, drawn in a place of its own, and named once."""
+"""Is each question answered by a step, drawn in its own place, and named by its metrics once?"""
 
 from __future__ import annotations
 
