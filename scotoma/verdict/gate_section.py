@@ -11,7 +11,7 @@ from scotoma.audit.groups import RATE_NAMES
 from scotoma.config.gate import GateRules, Rule
 from scotoma.document import Cell, Chart, Column, Facts, Interval, Noted, Section, Table, show
 from scotoma.numbers import FEW_RUNS
-from scotoma.verdict.rules import kind_of
+from scotoma.verdict.rules import rule_kind
 from scotoma.verdict.words import UNITS, margins_of_test
 
 DRAWN = 19  # tests drawn of a variant, those nearest to failing first
@@ -215,7 +215,7 @@ def rule_words(rule: Rule) -> str:
     'clarify.DI of sex is not at least 0.8 in every model and in the worst of the next 16 training \
 runs'
     """
-    says = kind_of(rule).says
+    says = rule_kind(rule).says
     if not isinstance(says, str):
         return says(rule)
     known: dict[str, Any] = {"margin": 0.0, "over": "", "top": 1, "scale": "absolute", **dict(rule)}

@@ -180,7 +180,7 @@ def _test(rule: LevelRule, level: Level, side: Side, limit: float) -> GateTest:
     )  # fmt: skip
 
 
-def level_words(rule: LevelRule) -> str:
+def level_sentence(rule: LevelRule) -> str:
     """Say a rule about a level as a sentence."""
     limits = [f"at least {rule.min:g}"] if rule.min is not None else []
     limits += [f"at most {rule.max:g}"] if rule.max is not None else []

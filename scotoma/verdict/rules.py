@@ -28,7 +28,7 @@ from scotoma.verdict.gate_test import (
     unanswered,
     why_too_small,
 )
-from scotoma.verdict.levels import NO_ATTRIBUTES, level_tests, level_words
+from scotoma.verdict.levels import NO_ATTRIBUTES, level_sentence, level_tests
 from scotoma.verdict.since_previous import Before
 
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
@@ -192,7 +192,7 @@ def gate_tests(rows: AuditRows, rules: GateRules, before: Before | None = None) 
 
 
 def _of_rule(asking: Asking) -> list[GateTest]:
-    kind = kind_of(asking.rule)
+    kind = rule_kind(asking.rule)
     if own := kind.tests(kind, asking):
         return own
     if (why := kind.nothing(asking)) is None:
@@ -485,7 +485,7 @@ SINCE = RuleKind(
 # --- levels ---------------------------------------------------------------------------------------
 
 LEVELS = RuleKind(
-    says=level_words,
+    says=level_sentence,
     tests=lambda kind, asking: [*level_tests(asking.rows, asking.rule)],
     nothing=lambda asking: NO_ATTRIBUTES,
 )
@@ -513,7 +513,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def kind_of(rule: Rule) -> RuleKind:
+def rule_kind(rule: Rule) -> RuleKind:
     """Choose the kind of a rule: that of its metric, over slices where there is one."""
     kind = KINDS.get(rule.metric, LEVELS)
     return KINDS.get(f"{rule.metric} over {getattr(rule, 'over', '')}", kind)
