@@ -53,7 +53,7 @@ class GroupColumn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    column: str
+    column: str = Field(description="Column of the attribute.")
     names: dict[str, str] | None = Field(None, description="Value in the table: name shown.")
     bins: Bins | None = Field(
         None,

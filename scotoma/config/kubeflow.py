@@ -122,7 +122,9 @@ class Images(Frozen):
 
     full: Image | None = Field(None, description="For the steps that need torch or MLflow.")
     core: Image | None = Field(None, description="For the steps that measure.")
-    pull_secrets: list[Name] = Field(default_factory=list)
+    pull_secrets: list[Name] = Field(
+        default_factory=list, description="Secrets that pull the images."
+    )
 
 
 class Gpu(Frozen):
@@ -141,10 +143,12 @@ class Gpu(Frozen):
 class Toleration(Frozen):
     """A taint of nodes that the steps tolerate."""
 
-    key: LabelKey | None = None
-    operator: Literal["Equal", "Exists"] = "Equal"
-    value: LabelValue | None = None
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    key: LabelKey | None = Field(None, description="As in Kubernetes.")
+    operator: Literal["Equal", "Exists"] = Field("Equal", description="As in Kubernetes")
+    value: LabelValue | None = Field(None, description="As in Kubernetes.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        None, description="As in Kubernetes"
+    )
 
     def _misfits(self) -> Iterator[str]:
         if self.operator == "Exists" and self.value is not None:
@@ -158,22 +162,28 @@ class Toleration(Frozen):
 class Place(Frozen):
     """The nodes that may run a step, and the resources that it gets there."""
 
-    gpu: Gpu | None = None
+    gpu: Gpu | None = Field(None, description="For `training` alone.")
     cpu: Cores | None = Field(
         "2", description="Request and limit, such as 4 or 500m; null for none."
     )
     memory: Quantity | None = Field(
         "8Gi", description="Request and limit, such as 16Gi; null for none."
     )
-    node_selector: dict[LabelKey, LabelValue] = Field(default_factory=dict)
-    tolerations: list[Toleration] = Field(default_factory=list)
+    node_selector: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict, description="Labels that the node must have."
+    )
+    tolerations: list[Toleration] = Field(
+        default_factory=list, description="Taints of nodes that are tolerated."
+    )
 
 
 class Volume(Frozen):
     """An existing volume claim that every step mounts."""
 
-    claim: Name
-    mount: Annotated[str, Field(pattern=r"^/[\w./-]*\w$"), Says("be an absolute path")] = "/audits"
+    claim: Name = Field(description="The claim.")
+    mount: Annotated[str, Field(pattern=r"^/[\w./-]*\w$"), Says("be an absolute path")] = Field(
+        "/audits", description="Its path in the steps; `--out` lies below it."
+    )
 
 
 class Limits(Frozen):
@@ -189,9 +199,12 @@ class Kubeflow(Frozen):
     """A Kubeflow with its pipelines."""
 
     endpoint: str | None = Field(None, description="Its address; by default KF_PIPELINES_ENDPOINT.")
-    namespace: Name | None = None
+    namespace: Name | None = Field(None, description="Namespace of your team.")
     experiment: str | None = Field(
-        None, min_length=1, max_length=100, description="Experiment in KFP."
+        None,
+        min_length=1,
+        max_length=100,
+        description="Experiment in Kubeflow; by default the project.",
     )
     service_account: Name | None = Field(None, description="The account that the steps run as.")
     images: Images = Field(default_factory=Images)
@@ -199,10 +212,14 @@ class Kubeflow(Frozen):
     parallelism: int | None = Field(
         None, ge=1, description="Shards that run at a time; empty: all."
     )
-    training: Place = Field(default_factory=Place, description="For train, prune and predict.")
+    training: Place = Field(
+        default_factory=Place, description="For train, prune, predict and robustness."
+    )
     others: Place = Field(default_factory=Place, description="For all other steps.")
     volume: Volume | None = Field(None, description="Needed for runs that are not in s3://.")
-    scratch: Quantity = Field("20Gi", description="Disk space of each task.")
+    scratch: Quantity = Field(
+        "20Gi", description="Disk space of each task, for copies and decoded images."
+    )
     environment: dict[Variable, str] = Field(
         default_factory=dict,
         description="Variables of every step; no secrets, everyone can see them.",

@@ -38,7 +38,9 @@ class Label(Frozen):
     """
 
     column: str | None = Field(description="Column of the labels; null where there are none.")
-    positive: str | int | None = None
+    positive: str | int | None = Field(
+        None, description="The positive class: it gives FPR and FNR, and Clarify's metrics."
+    )
     threshold: float | None = Field(
         None, description="Numbers from it upwards are the positive class; of predictions too."
     )

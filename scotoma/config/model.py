@@ -68,15 +68,20 @@ GroupValue = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str
 class Config(Frozen):
     """An audit: data, label, groups, variants and the size of the population."""
 
-    version: Literal[1] = 1
+    version: Literal[1] = Field(1, description="Version of this format.")
     project: Annotated[str, WORDS] = Field(
-        "digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$"
+        "digits-s",
+        min_length=1,
+        max_length=80,
+        pattern=r"^[\w][\w .-]*$",
+        description="Name of the audit, and of its experiment in MLflow.",
     )
     data_date: Annotated[str | None, Says("be a day or month, such as 2027-03-31 or 2027-03")] = (
         Field(
             None,
             pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$",
-            description="Day or month that the data are from, YYYY-MM-DD or YYYY-MM, for `trend`.",
+            description="Day or month of the data, by which `scotoma show trend` orders audits: "
+            "2027-03-31 or 2027-03. Default: that in `{newest}`, else the day of the audit.",
         )
     )
     source: AnySource = DigitsSource()
@@ -86,15 +91,17 @@ class Config(Frozen):
     groups: GroupSection = GroupSection()
     cluster: Cluster | None = None
     advantaged: dict[str, GroupValue] = Field(
-        default_factory=dict, description="Attribute: the value that others are compared with."
+        default_factory=dict,
+        description="Attribute: the value that its others are compared with, as `{sex: male}`. "
+        "Default: two values are compared with each other, each of more with the rest.",
     )
     over_index: Literal["groups", "all"] = Field(
         "groups",
-        description="Whose share among the CIEs is measured: groups, or every column of two "
-        "values too.",
+        description="Whose share among the CIEs is measured: groups, or also every other column of "
+        "two values, without a test of the gate; the value that sorts last counts.",
     )
     baseline: str | None = Field(
-        None, description="source.kind predictions: the variant to use as dense."
+        None, description="predictions, detections, scores: the variant that is dense."
     )
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
@@ -109,10 +116,12 @@ class Config(Frozen):
     limits: ReaderLimits = ReaderLimits()
     keep_scores: Literal[False, True, "full"] = Field(
         False,
-        description="Keep the softmax probability of every predicted class, in float16; full: "
-        "every score too, in float32, in `scores`.",
+        description="Keep the probability of every predicted class, as `score`; full: every score "
+        "too, in `scores`.",
     )
-    deterministic: bool = Field(False, description="Same seed, same machine: the same bytes.")
+    deterministic: bool = Field(
+        False, description="The same configuration gives the same bytes on the same machine."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -64,15 +64,21 @@ class GroupSection(BaseModel):
 class Population(Frozen):
     """How many members each variant has, and the seed that all of theirs derive from."""
 
-    models: int = Field(10, ge=1, le=255, description="Members a variant.")
-    seed: int = Field(0, ge=0, lt=2**32)
+    models: int = Field(
+        10, ge=1, le=255, description="Members of each variant; files of external models."
+    )
+    seed: int = Field(
+        0, ge=0, lt=2**32, description="The seed from which those of all members are derived."
+    )
     identical: bool = Field(
-        False, description="Every member has the first one's seed: only the software varies."
+        False,
+        description="Every member has the seed of the first, so only the software varies; "
+        "intervals then say nothing about other seeds.",
     )
     forked: bool = Field(
         False,
-        description="Pruned members branch off the dense ones at the first mask update: cheaper, "
-        "and analysed as pairs.",
+        description="Pruned members continue from the dense ones at the first mask update: "
+        "cheaper, and analysed as pairs.",
     )
 
     def seed_index(self, member: int) -> int:
@@ -86,7 +92,7 @@ Names = Annotated[list[str], distinct("features names {} twice; keep one of them
 class Cluster(Frozen):
     """Rows that belong together, such as the frames of one video, are resampled together."""
 
-    column: str
+    column: str = Field(description="Rows with the same value form one cluster.")
     across: str | None = Field(
         None,
         description="Attribute whose values ask the same of every cluster, such as the languages "
@@ -102,7 +108,7 @@ class SliceSettings(Frozen):
     """How an audit searches slices that nobody named."""
 
     mode: Literal["cover", "batch", "iterative", "priority"] = Field(
-        "cover", description="Strategy of the search; the gate judges slices of `cover` alone."
+        "cover", description="How the search goes; the gate judges slices of `cover` alone."
     )
     alpha: float = Field(0.05, gt=0, lt=1, description="Level of the corrected p-values.")
     min_size: int = Field(30, ge=1, description="Fewest test examples in a slice.")

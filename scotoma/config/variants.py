@@ -32,12 +32,16 @@ Calibrator = Literal["minmax", "entropy", "percentile"]
 class Prune(Frozen):
     """Magnitude pruning during training, one variant a sparsity, and what is made of each."""
 
-    prune: list[Annotated[float, Field(ge=0, lt=1)]] = Field(min_length=1)
+    prune: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
+        min_length=1, description="Shares of the weights to remove, such as [0.5, 0.9]."
+    )
     masks: Masks = Field(
-        "shadow", description="shadow: masked weights may come back until the last update."
+        "shadow",
+        description="shadow: masked weights still receive gradients and may return until the last "
+        "update; hard: they stay 0.",
     )
     scope: Scope = Field(
-        "layer", description="Whether each layer loses that share, or all of them together."
+        "layer", description="Whether each layer loses that share, or all layers together."
     )
     exempt: Annotated[list[End], ONE_OR_MORE] = Field(
         default_factory=list, description="Layers that are not pruned."
@@ -64,7 +68,7 @@ class Prune(Frozen):
 class Int8(Frozen):
     """Post-training quantization of the dense members, one variant a mode."""
 
-    int8: list[Mode] = Field(min_length=1)
+    int8: list[Mode] = Field(min_length=1, description="Modes of 8-bit quantization.")
     calibrator: Calibrator = Field(
         "minmax", description="static: how the ranges of activations are chosen."
     )
@@ -120,7 +124,7 @@ class Int8(Frozen):
 class Float16(Frozen):
     """The dense members in half precision."""
 
-    float16: Literal[True]
+    float16: Literal[True] = Field(description="Half precision.")
 
     def variants(self) -> list[Variant]:
         """The one."""
@@ -170,7 +174,7 @@ class Onnx(External):
 
     onnx: list[
         Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80), WORDS, AfterValidator(_short)]
-    ] = Field(min_length=1)
+    ] = Field(min_length=1, description="Folders of external models below `source.models`.")
 
 
 class Predicted(External):
@@ -183,7 +187,7 @@ class Predicted(External):
             WORDS,
             AfterValidator(_short),
         ]
-    ] = Field(min_length=1)
+    ] = Field(min_length=1, description="Names of variants in `source.files`.")
 
 
 WAYS: dict[str, type[Frozen]] = {

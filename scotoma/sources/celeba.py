@@ -38,7 +38,13 @@ SPLITS = {"0": "train", "1": "validation", "2": "test"}
 
 
 class CelebaSource(ImageFiles):
-    """CelebA as its authors publish it: aligned faces, 40 attributes, their partition."""
+    """CelebA as its authors publish it: aligned faces, 40 attributes, their partition.
+
+    `img_align_celeba/`, `list_attr_celeba.txt` or `.csv`, `list_eval_partition.txt` or `.csv`, and
+    `identity_CelebA.txt` where `identity` is the cluster. Attributes are -1 or 1. Partition 0 is
+    trained on, partition 2 is audited, partition 1 is left out. The central square of 178 pixels
+    is resized to `size`.
+    """
 
     kind: Literal["celeba"]
     shows_faces: ClassVar[bool] = True

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class Split(Frozen):
     """Which column says where a row belongs, and by which values."""
 
-    column: str
-    train: str | int
-    test: str | int
+    column: str = Field(description="Column of `attributes`.")
+    train: str | int = Field(description="Its value for training.")
+    test: str | int = Field(description="Its value for testing.")
     calibrate: str | int | None = Field(
         None, description="Rows that int8-static is calibrated on; else rows of `train`."
     )
@@ -105,7 +105,10 @@ class TabledImages(ImageFiles):
 
 
 class FolderSource(TabledImages):
-    """The user's own images: a folder and a table of attributes, joined by file name."""
+    """The user's own images: a folder and a table of attributes, joined by file name.
+
+    Every audited row needs its image; images without a row are left out and counted.
+    """
 
     kind: Literal["image_folder", "train"]
     model: NetworkName = "tiny-convnet"

@@ -29,7 +29,12 @@ AGAIN = "download it again from its authors"
 
 
 class ImsituSource(AnnotatedSource):
-    """ImSitu as its authors publish it: what somebody does in an image, and who."""
+    """ImSitu as its authors publish it: what somebody does in an image, and who.
+
+    `train.json`, `dev.json`, `test.json`, `imsitu_space.json` and `of500_images_resized/`. Column
+    `gender` is female or male where the words for the agent name women only or men only, else
+    missing. Tested on files made by hand in this layout, not on imSitu itself.
+    """
 
     kind: Literal["imsitu"]
     data: FolderPlace = Field(

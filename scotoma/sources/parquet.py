@@ -50,7 +50,13 @@ READERS = 8  # objects downloaded at a time
 
 
 class ParquetSource(Source):
-    """Images and attributes in Parquet files, as the Hugging Face hub lays them out."""
+    """Images and attributes in Parquet files, as the Hugging Face hub lays them out.
+
+    `train*.parquet` and `test*.parquet`, in the folder or in `data/` or `plain_text/` below it. A
+    column `image` or `img` has the fields `bytes` and `path`; other columns are labels and
+    attributes. The id of a row is its `example_id`, or its split and number: `test-00042`. Names
+    of classes that the hub declares are shown.
+    """
 
     kind: Literal["parquet"]
     model: NetworkName = "resnet8"
