@@ -1,4 +1,4 @@
-"""The steps of the pipeline, one file a Kubeflow component."""
+"""What are the steps of the pipeline? One file a Kubeflow component."""
 
 from __future__ import annotations
 

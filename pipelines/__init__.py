@@ -1,4 +1,4 @@
-"""The audit as pipelines of Kubeflow."""
+"""How does an audit run on Kubeflow?"""
 
 from __future__ import annotations
 

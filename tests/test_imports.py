@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -216,6 +217,14 @@ def test_the_arrows_in_the_guide_are_those_that_hold() -> None:
     assert f"```text\n{drawn()}\n```" in guide, f"CONTRIBUTING.md must show\n{drawn()}"
     serving = ", ".join(f"`{name}`" for name in sorted(SERVING))
     assert serving in " ".join(guide.split()), f"CONTRIBUTING.md must name {serving}"
+
+
+def test_the_table_of_packages_in_the_guide_is_what_their_docstrings_say() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "modules.py"))
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert guide == script["page"](), "run python docs/modules.py"
+    packages = {f"`scotoma/{path.parent.name}`" for path in ROOT.glob("scotoma/*/__init__.py")}
+    assert packages <= {*re.findall(r"`scotoma/\w+`", guide)}
 
 
 def test_every_module_has_its_place_in_the_house() -> None:

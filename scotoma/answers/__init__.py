@@ -1,4 +1,4 @@
-"""Answers: what models said of which examples, and whether it may be judged."""
+"""What did models answer, on which examples, and may it be judged?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What are audit.json and gate.json? Their contract as types: written and read through these alone.
+"""What are audit.json and gate.json? Types, through which alone they are written and read.
 
 Every key has a description; `scotoma show schema audit` and `scotoma show schema verdict` print the
 JSON schemas, and docs/results.md is generated from them.

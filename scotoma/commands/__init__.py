@@ -1,4 +1,4 @@
-"""The commands: a module a command, named as it is typed, and what `scotoma --help` says of it."""
+"""What does a command do? A module each, named as it is typed."""
 
 from __future__ import annotations
 

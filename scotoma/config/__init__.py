@@ -1,4 +1,4 @@
-"""What is to be audited: one frozen value, checked when made, every fault named with its line."""
+"""What is to be audited? One frozen value, checked when made; every fault names its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worse pictures: the corruptions of CIFAR-C, Tiny-ImageNet-C and ImageNet-C, and some more."""
+"""Which worse pictures are models shown? Those of CIFAR-C and ImageNet-C, and some more."""
 
 from __future__ import annotations
 

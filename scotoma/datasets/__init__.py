@@ -1,4 +1,4 @@
-"""Examples of an audit, and their images."""
+"""Which examples does an audit have, and which images?"""
 
 from __future__ import annotations
 

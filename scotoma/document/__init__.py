@@ -1,4 +1,4 @@
-"""What is shown: documents of sections, tables and charts, the same cells for every reader."""
+"""What do readers see? Sections, tables and charts, the same cells for every reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predict with members: by torch for trained variants, by ONNX Runtime for graphs."""
+"""What do members predict? By torch for trained variants, by ONNX Runtime for graphs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How members are trained and decide, so that groups fare alike: pure functions of arrays."""
+"""How do members train and decide so that groups fare alike? Pure functions of arrays."""

@@ -1,1 +1,1 @@
-"""What a notebook uses: finished audits, and answers that it holds itself."""
+"""What does a notebook use? Finished audits, and answers that it holds itself."""

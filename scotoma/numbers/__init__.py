@@ -1,4 +1,4 @@
-"""How certain: variance over examples and training runs, intervals, multiplicity.
+"""How certain is a number? Variance over examples and runs, intervals, multiplicity.
 
 Every member of a population sees the same examples, and dense and compressed members are scored on
 the same examples: examples and members are crossed random factors, and every interval here counts

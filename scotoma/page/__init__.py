@@ -1,1 +1,1 @@
-"""How a page looks: templates, styles, the script, and the charts."""
+"""How does a page look? Templates, styles, the script, and the charts."""

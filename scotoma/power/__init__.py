@@ -1,1 +1,1 @@
-"""How large an audit must be, and what an audit of a given size can find."""
+"""How large must an audit be, and what can one of a given size find?"""

@@ -1,4 +1,4 @@
-"""Predictions: the matrix of N examples by K members, and its files."""
+"""Where are predictions kept? The matrix of N examples by K members, and its files."""
 
 from __future__ import annotations
 

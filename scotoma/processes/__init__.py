@@ -1,4 +1,4 @@
-"""Which process does what: the child that runs an audit, and the workers below it."""
+"""Which process does what? The child that runs an audit, and the workers below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read: every number of an audit on one page that works offline."""
+"""What do people read? Every number of an audit on one page that works offline."""
 
 from __future__ import annotations
 

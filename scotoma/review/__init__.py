@@ -1,0 +1,1 @@
+"""Which labels of changed examples are wrong, and what are the rates without them?"""

@@ -1,4 +1,4 @@
-"""Where a run lives: its folder or its place in object storage, and what is finished there."""
+"""Where does a run live, and what is finished there?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of training runs: how far they lie apart, which differ, and which technique is fairer."""
+"""How far do training runs lie apart, and which technique is fairer?"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The steps of an audit: a table of them, one runner, and a function for each."""
+"""Which steps has an audit, and what does each open, call and write?"""

@@ -1,0 +1,1 @@
+"""How are members trained and pruned?"""
