@@ -427,7 +427,7 @@ def test_python_in_the_page_on_metrics_runs(tmp_path, monkeypatch):
     blocks = re.findall(
         r"^```python\n(.*?)^```\n+```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL
     )
-    assert len(blocks) == 2
+    assert blocks
     names: dict[str, object] = {}
     for code, printed in blocks:
         out = io.StringIO()
