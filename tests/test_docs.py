@@ -84,10 +84,22 @@ def test_tables_for_the_documents_are_written_by_examples_that_a_page_runs() -> 
         assert f"python examples/{script.name}" in commands, script.name
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings, as GitHub writes them into addresses."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    titles = (
+        re.sub(r"[^\w\- ]", "", title.lower()) for title in re.findall(r"^#+ (.+)$", text, re.M)
+    )
+    return {title.replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_in_the_documents_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target in re.findall(r"\]\(([^):]+)\)", page.read_text(encoding="utf-8")):
+        name, _, anchor = target.partition("#")
+        there = page.parent / name if name else page
+        assert there.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(there), f"{page.name}: {target}"
 
 
 def test_the_page_of_commands_is_what_its_script_writes() -> None:
