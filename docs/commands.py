@@ -6,6 +6,7 @@ A test holds the page to what this prints.
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,9 @@ scotoma compare --help
 take `--json` or `--csv` (every number unrounded), `--markdown`, some `--html`, and `--quiet`, which
 prints no progress. Results go to stdout, messages to stderr.
 """
+BOUNDS = re.compile(
+    r" (At least|At most|Above|Below) [^ ]+(, (at most|below|above) [^ ]+)?\.(?= |$)"
+)
 SEVERAL = """\
 ## What several commands take
 """
@@ -44,12 +48,12 @@ def main() -> None:
 
 def page() -> str:
     """All commands as Markdown."""
-    told = [f"- `{name}`: {text}" for name, text in COMMANDS.items() if " " not in name]
-    told += [f"- `{name} ...`: {text}" for name, text in GROUPS.items()]
     known = list(commands())
+    told = ", ".join(f"[{name}](#scotoma-{name})" for name in COMMANDS if " " not in name)
+    told += "".join(f", `{name} ...`" for name in GROUPS) + "."
     common = shared([command for _, command in known])
     parts = [section(name, command, common) for name, command in known]
-    return "\n".join([HEAD, *told, "", SEVERAL, *common, "", *parts])
+    return "\n".join([HEAD, told, "", SEVERAL, *common, "", *parts])
 
 
 def shared(known: list[Any]) -> list[str]:
@@ -102,13 +106,13 @@ def option(one: Any) -> str:
     """An option with all its spellings, and the name of its value."""
     spellings = ", ".join([*one.opts, *one.secondary_opts])
     return (
-        spellings if one.is_flag else f"{spellings} {one.name.upper().strip('_').replace('_', '-')}"
+        spellings if one.is_flag else f"{spellings}={one.name.upper().strip('_').replace('_', '-')}"
     )
 
 
 def row(one: Any) -> str:
     """A line of the list; no default is shown where it says nothing."""
-    text = " ".join((one.help or "").split())
+    text = BOUNDS.sub("", " ".join((one.help or "").split()))
     if one.required and one.param_type_name == "option":
         text += " Required."
     elif one.default not in (None, False, (), [], "") and "Default" not in text:
