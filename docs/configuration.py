@@ -75,9 +75,8 @@ variants: [dense, {prune: [0.5, 0.9]}, {int8: [dynamic, static]}]
 population: {models: 30, seed: 0}
 ```
 
-Images must have one size, or `source.size` must be set. They need 8 bits a channel, as JPEG, PNG,
-WebP, BMP, GIF, TIFF, PPM, JPEG 2000 or AVIF. Broken images are named before anything is trained.
-For training they are decoded once into `TMPDIR`, 3 bytes a pixel.
+Images must have one size, or `source.size` must be set, and 8 bits a channel: JPEG, PNG, WebP, BMP,
+GIF, TIFF, PPM, JPEG 2000 or AVIF. They are decoded once into `TMPDIR`, 3 bytes a pixel.
 
 ## External models
 
@@ -101,8 +100,7 @@ population: {models: 3}             # files in each folder; 1 is enough to begin
 ```
 
 `scotoma init attributes.csv --models models --images images` drafts it. `paired` says that each
-model was made from the dense one with the same file name. `models: models:/faces@champion` takes
-the models from MLflow's registry.
+model was made from the dense one with the same file name.
 
 ## Your own network
 

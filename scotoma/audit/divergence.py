@@ -114,17 +114,15 @@ class Divergence(Part):
 
     The shares are rows of question `divergence`:
 
-    | rows | what they are |
-    |---|---|
-    | `cie.cie_share` | the count of CIEs as a share of the examples; its interval is for these populations on another test set |
-    | `cie.floor` | seed noise: the share of examples that two dense members label differently |
-    | `cie.disagreement` | the share that a dense and a compressed member label differently; where members are paired, a compressed member that derives from another dense one |
-    | `cie.excess` | disagreement - floor, a fraction of the examples |
-    | `flips` | flip rate: the share of predictions that change from a dense member to the compressed member that derives from it. Its floor is 0. Absent where members are not paired |
-    | `top1.dense`, `top1.compressed` | accuracy on a `subset`: `all`, `CIEs`, `non-CIEs`, or `taxicab` and a percentile. Intervals take the subset as fixed. Absent without labels |
-    | `over_index.change` | share of an `attribute` among the CIEs over its share in the data, less 1 |
-    | `ledger.changed` | of a group, the share of predictions that change; where members are not paired, seeds alone change labels too. A prediction that does not change cannot become wrong: the error of the group rises by no more |
-    | `ledger.right_to_wrong`, `.wrong_to_right`, `.wrong_to_other` | its parts: right dense and wrong compressed, wrong dense and right compressed, wrong both but otherwise. Absent without labels |
+    - `cie.cie_share`: the count of CIEs as a share of the examples; its interval is for these populations on another test set
+    - `cie.floor`: seed noise: the share of examples that two dense members label differently
+    - `cie.disagreement`: the share that a dense and a compressed member label differently; where members are paired, a compressed member that derives from another dense one
+    - `cie.excess`: disagreement - floor, a fraction of the examples
+    - `flips`: flip rate: the share of predictions that change from a dense member to the compressed member that derives from it. Its floor is 0. Absent where members are not paired
+    - `top1.dense`, `top1.compressed`: accuracy on a `subset`: `all`, `CIEs`, `non-CIEs`, or `taxicab` and a percentile. Intervals take the subset as fixed. Absent without labels
+    - `over_index.change`: share of an `attribute` among the CIEs over its share in the data, less 1
+    - `ledger.changed`: of a group, the share of predictions that change; where members are not paired, seeds alone change labels too. A prediction that does not change cannot become wrong: the error of the group rises by no more
+    - `ledger.right_to_wrong`, `.wrong_to_right`, `.wrong_to_other`: its parts: right dense and wrong compressed, wrong dense and right compressed, wrong both but otherwise. Absent without labels
     """  # noqa: E501
 
     cie: Changed = Field(description="CIEs, and what floor and excess compare.")
@@ -201,13 +199,11 @@ class SliceSearch(Part):
 
     The numbers are rows of question `slices`; those of a slice have its words as their fact `text`:
 
-    | rows | what they are |
-    |---|---|
-    | `slices.inside`, `.outside` | the metric inside, on the confirming half, and of all other examples |
-    | `slices.effect` | the rise of the error on the slice, a fraction; without labels the share of labels that change, inside less outside |
-    | `slices.discovery.p`, `.discovery.q` | p-value of the half that the search saw; the same corrected for all candidates |
-    | `slices.confirmation.p`, `.confirmation.q` | p-value of the other half; the same corrected for all slices proposed. They decide; absent without confirmation |
-    | `overall`, `change` | the metric of all examples, and the rise of the error on them; without labels no rise |
+    - `slices.inside`, `.outside`: the metric inside, on the confirming half, and of all other examples
+    - `slices.effect`: the rise of the error on the slice, a fraction; without labels the share of labels that change, inside less outside
+    - `slices.discovery.p`, `.discovery.q`: p-value of the half that the search saw; the same corrected for all candidates
+    - `slices.confirmation.p`, `.confirmation.q`: p-value of the other half; the same corrected for all slices proposed. They decide; absent without confirmation
+    - `overall`, `change`: the metric of all examples, and the rise of the error on them; without labels no rise
     """  # noqa: E501
 
     summary: str = Field(description="The result in a sentence or two.")

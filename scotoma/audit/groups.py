@@ -40,14 +40,12 @@ class ScoreReport(Part):
 
     The numbers are rows of question `scores`, in the unit of the score:
 
-    | rows | what they are |
-    |---|---|
-    | `mean` | mean of a variant over all examples and members, dense too, and of every member |
-    | `means.dense`, `.compressed`, `.absolute` | mean of a group before and after; compressed - dense |
-    | `means.worse` | `absolute`, positive where the mean gets worse: negated where higher is better |
-    | `means.relative` | how much worse: compressed / dense - 1 where lower is better, dense / compressed - 1 where higher is. Null unless both means are above 0; its spread is that of log(compressed / dense) |
-    | `means.p_adjusted` | two-sided p-value of “nothing changed”, adjusted by Holm over the groups of the variant |
-    | `quantiles.dense`, `.compressed`, `.absolute` | a quantile of the scores of a group, `share` 0.5 for the median |
+    - `mean`: mean of a variant over all examples and members, dense too, and of every member
+    - `means.dense`, `.compressed`, `.absolute`: mean of a group before and after; compressed - dense
+    - `means.worse`: `absolute`, positive where the mean gets worse: negated where higher is better
+    - `means.relative`: how much worse: compressed / dense - 1 where lower is better, dense / compressed - 1 where higher is. Null unless both means are above 0; its spread is that of log(compressed / dense)
+    - `means.p_adjusted`: two-sided p-value of “nothing changed”, adjusted by Holm over the groups of the variant
+    - `quantiles.dense`, `.compressed`, `.absolute`: a quantile of the scores of a group, `share` 0.5 for the median
     """  # noqa: E501
 
     name: str = Field(description="What the score is called.")

@@ -53,8 +53,7 @@ class Label(Frozen):
         Discriminator(lambda value: "each" if isinstance(value, Mapping) else "one"),
     ] = Field(
         THRESHOLD,
-        description="With `columns`: the score from which a label is predicted, one for all or by "
-        "label.",
+        description="With `columns`: the score from which a label is predicted, one or by label.",
     )
     attribute: str = Field(
         "label_name", min_length=1, description="With `columns`: what groups of labels are called."

@@ -31,8 +31,7 @@ class Mitigation(Frozen):
     )
     protocol: Literal["sound", "published"] = Field(
         "sound",
-        description="ALM: both multipliers from the old values, or one after the other, as "
-        "published; DD4: see its page.",
+        description="ALM, DD4: sound, or as published",
     )
     alpha: float | None = Field(
         None,
@@ -64,11 +63,10 @@ class Mitigation(Frozen):
     tried_first_steps: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
         None,
         min_length=1,
-        description="JTT: values of first_steps to choose among, by the worst class and group of "
-        "held-out training examples.",
+        description="JTT: values of first_steps to choose among.",
     )
     tried_repeats: list[Annotated[int, Field(ge=1, le=10_000)]] | None = Field(
-        None, min_length=1, description="JTT: values of repeats to choose among, likewise."
+        None, min_length=1, description="JTT: values of repeats to choose among."
     )
     temperature: float = Field(
         4.0, gt=0, description="distil: divisor of the scores of both members."

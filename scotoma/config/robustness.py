@@ -40,22 +40,20 @@ class OtherTestSet(Frozen):
     classes: str | None = Field(
         None,
         min_length=1,
-        description="CSV with the columns folder and class, where folders are not called as the "
-        "classes are.",
+        description="CSV from folder to class, if folders have other names.",
     )
     mask: bool = Field(
         False,
-        description="Models choose among the classes of the set alone, as for ImageNet-A.",
+        description="Choose among the set's classes alone.",
     )
     selected_against: str | None = Field(
         None,
         min_length=1,
-        description="The model that failed on these pictures, if they were chosen for that.",
+        description="The model that failed on these pictures.",
     )
     foreign: bool = Field(
         False,
-        description="Pictures of none of the classes, in any folders below: do models notice them? "
-        "Needs robustness.confidence.",
+        description="Pictures of none of the classes; needs `confidence`.",
     )
 
     def _misfits(self) -> Iterator[str]:
@@ -71,20 +69,16 @@ class Robustness(Frozen):
 
     profile: Literal["cifar-c", "tiny-imagenet-c", "imagenet-c", "scaled"] | None = Field(
         None,
-        description="Published severities for pictures of 32, 64 or 224 pixels; `scaled` for any. "
-        "None where `sets` alone are tried.",
+        description="Severities for pictures of 32, 64 or 224 pixels, or `scaled`",
     )
     files: str | None = Field(
         None,
         min_length=1,
-        description="source.kind predictions: CSV or Parquet by pattern, as source.files, of what "
-        "the same models predict on corrupted pictures: columns corruption and severity beside "
-        "those.",
+        description="As source.files, on corrupted pictures: with columns corruption and severity.",
     )
     published: Literal["imagenet-c"] | None = Field(
         None,
-        description="source.kind predictions: the pictures are the published files of ImageNet-C, "
-        "so that AlexNet's published errors may stand below.",
+        description="These pictures are ImageNet-C's files; adds AlexNet's errors.",
     )
     severities: Annotated[list[Severity], SEVERITIES, AfterValidator(sorted)] = Field(
         [1, 3, 5], min_length=1, description="From 1 to 5."
@@ -92,14 +86,12 @@ class Robustness(Frozen):
     examples: int = Field(
         2_000,
         ge=50,
-        description="Test examples, drawn with the seed from every group and class alike; a number "
-        "above theirs takes all.",
+        description="Test examples, drawn from every group and class alike.",
     )
     kinds: list[str] | None = Field(
         None,
         min_length=1,
-        description="Families (noise, blur, weather, digital, extended) or single corruptions; "
-        "empty for the 15 standard ones.",
+        description="Families or single corruptions; empty: the 15 standard ones.",
     )
     corruption_seeds: int = Field(
         1, ge=1, le=20, description="Draws of each random corruption; their answers are averaged."
@@ -110,36 +102,32 @@ class Robustness(Frozen):
     )
     sets: Annotated[list[OtherTestSet], SETS] = Field(
         default_factory=list,
-        description="Other test sets: natural adversarial pictures, pictures from the field.",
+        description="Other test sets.",
     )
     hard_sets: Annotated[
         list[str], distinct("robustness.hard_sets names {} twice; keep one of each")
     ] = Field(
         default_factory=list,
-        description="Variants whose CIEs make another test set: one half of the seeds chooses it, "
-        "the other is judged on it.",
+        description="Variants whose CIEs make another test set.",
     )
     confidence: bool = Field(
         False,
-        description="Also how sure models are, and whether they notice other pictures; needs "
-        "keep_scores: true.",
+        description="Also how sure models are; needs keep_scores.",
     )
     matched: dict[str, str] = Field(
         default_factory=dict,
-        description="Variant: another one that is as accurate on clean pictures, such as early "
-        "checkpoints of the dense models; is it compression, or a weaker model?",
+        description="Variant: another one that is as accurate on clean pictures.",
     )
     checkpoints: int | None = Field(
         None,
         ge=1,
         le=30,
-        description="Also keep so many states of each dense model on its way, and compare every "
-        "variant with those that are as accurate on clean pictures. 10 is a good number.",
+        description="States of each dense model to keep, for variants to stand beside dense models "
+        "as accurate; 10 is a good number.",
     )
     full: bool = Field(
         False,
-        description="All test examples, severities 1 to 5 and all members, in the place of "
-        "examples, severities and members.",
+        description="All examples, severities and members.",
     )
     jpeg85: bool = Field(
         False, description="Save each picture as JPEG 85, as ImageNet-C was published."

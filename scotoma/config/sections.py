@@ -120,13 +120,13 @@ class SliceSettings(Frozen):
     )
     features: Names = Field(
         default_factory=list,
-        description="Attributes, `class`, image statistics and columns of the table that may "
-        "define slices; empty: all but columns that are no attribute.",
+        description="What may define slices: attributes, `class`, image statistics and other "
+        "columns; empty: all but other columns.",
     )
     categorical: Names = Field(
         default_factory=list,
-        description="Those of `features` that are numbers in writing and names in meaning, such as "
-        "postal codes: each value is a condition.",
+        description="Those of `features` that are codes, such as postal codes: each value is a "
+        "condition.",
     )
 
 
@@ -135,8 +135,7 @@ class ClarifyFeatures(Frozen):
 
     features: Names = Field(
         default_factory=list,
-        description="Columns of numbers by which FT finds the most similar examples of the other "
-        "group; empty: no FT.",
+        description="Columns of numbers by which FT finds similar examples; empty: no FT.",
     )
 
 

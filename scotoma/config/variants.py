@@ -82,7 +82,7 @@ class Int8(Frozen):
     protocol: Literal["sound", "published"] = Field(
         "sound",
         description="static: images from a seeded shuffle, or, as published, the first training "
-        "images as they stand, often of one class.",
+        "images",
     )
     calibration: Literal["shuffled", "group-balanced"] = Field(
         "shuffled",

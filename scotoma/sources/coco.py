@@ -34,8 +34,8 @@ class CocoSource(AnnotatedSource):
     kind: Literal["coco"]
     may_have_several_labels: ClassVar[bool] = True
     data: FolderPlace = Field(
-        description="Folder or s3:// prefix with annotations/instances_SPLIT.json, and perhaps "
-        "captions_SPLIT.json, for the images in SPLIT/."
+        description="Folder with annotations/instances_SPLIT.json, perhaps captions_SPLIT.json, "
+        "and images in SPLIT/."
     )
     train: SplitName = Field("train2017", description="Split that members are trained on.")
     test: SplitName = Field("val2017", description="Split that is audited.")

@@ -315,8 +315,7 @@ Size = Annotated[
     Field(
         ge=8,
         le=1024,
-        description="Pixels per side: images are cropped to their central square and resized; "
-        "empty: images keep their size, which must be the same.",
+        description="Pixels per side of the resized central square; empty: images have one size.",
     ),
 ]
 Square = Annotated[
@@ -326,8 +325,8 @@ Square = Annotated[
 Orientation = Annotated[
     Literal["exif", "stored"],
     Field(
-        description="Turn pictures upright as their EXIF orientation says, as browsers show them; "
-        "or take pixels as they are stored, as torchvision and timm do."
+        description="Turn pictures upright as EXIF says, as browsers do, or take pixels as stored, "
+        "as torchvision and timm do"
     ),
 ]
 

@@ -38,8 +38,7 @@ class ImsituSource(AnnotatedSource):
 
     kind: Literal["imsitu"]
     data: FolderPlace = Field(
-        description="Folder or s3:// prefix of of500_images_resized, imsitu_space.json and "
-        "SPLIT.json."
+        description="Folder of of500_images_resized, imsitu_space.json and SPLIT.json."
     )
     train: SplitName = Field("train", description="Split that members are trained on.")
     test: SplitName = Field("test", description="Split that is audited.")

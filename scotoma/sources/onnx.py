@@ -62,7 +62,7 @@ class Preprocess(Frozen):
     )
     channels: Literal["RGB", "BGR"] = Field("RGB", description="Order of the channels.")
     layout: Literal["NCHW", "NHWC"] = Field(
-        "NCHW", description="Order of the axes, for models whose input leaves them open."
+        "NCHW", description="Order of the axes, if the input leaves it open"
     )
 
 
@@ -96,18 +96,18 @@ class OnnxSource(TabledImages):
     name_variants: ClassVar[str] = "name folders of source.models as {onnx: [...]}"
 
     models: FolderPlace = Field(
-        description="Folder or s3:// prefix with a folder of .onnx files for each variant, or the "
-        "registered model of MLflow that has them: models:/NAME@ALIAS or models:/NAME/VERSION."
+        description="Folder with a folder of .onnx files for each variant, or models:/NAME@ALIAS "
+        "or models:/NAME/VERSION of MLflow's registry."
     )
     preprocessing: Preprocess = Preprocess()
     size: HeightAndWidth | None = Field(
         None,
-        description="Pixels per side, or [height, width], to which each image is resized; empty: "
-        "what the first dense model takes, else images must have one size.",
+        description="Pixels per side, or [height, width]; empty: as the first dense model takes "
+        "them.",
     )
     fit: Literal["middle", "squash"] = Field(
         "middle",
-        description="Keep the proportions of an image and cut its middle out, or squash all of it.",
+        description="Keep the proportions and cut the middle out, or squash all of it",
     )
     crop: float = Field(
         1.0,
@@ -121,12 +121,9 @@ class OnnxSource(TabledImages):
     orientation: Orientation = "exif"
     classes: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="All classes of the models, in the order of their scores; empty: as id2label "
-        "in a config.json beside them says, else the labels in the order of text.",
+        description="All classes, in the order of the scores.",
     )
-    output: str = Field(
-        "", description="Output of the models that holds the scores; empty: the one that fits."
-    )
+    output: str = Field("", description="Output that holds the scores; empty: the one that fits.")
 
     @field_validator("models")
     @classmethod

@@ -61,43 +61,38 @@ class PredictionsSource(Source):
     )
     columns: dict[str, Columns] = Field(
         default_factory=dict,
-        description="Variant: the column of its predictions in `files`, or a list with one column "
-        "for each model.",
+        description="Variant: its column in `files`, or a list with a column for each model.",
     )
     predicted: str = Field(
         "predicted",
         min_length=1,
-        description="Column of the predictions in `files`, where `columns` names none.",
+        description="Column of the predictions.",
     )
     examples: FilePlace = Field(
         min_length=1,
-        description="CSV, Parquet or .npz: ids, labels and attributes[, image]; or instances of "
-        "COCO in .json, whose categories are columns for label.columns.",
+        description="CSV, Parquet or .npz of ids, labels and attributes, or COCO's instances in "
+        ".json.",
     )
     captions: MaybeFilePlace = Field(
         None,
         min_length=1,
-        description="Captions of COCO in .json, which give the column gender: female or male where "
-        "those of an image name women or men, missing where they name both or neither.",
+        description="Captions of COCO in .json, which give the column gender.",
     )
     key: str = Field(
         "example_id",
         min_length=1,
-        description="Column of the ids in `examples`, and in `files` without an `example_id`.",
+        description="Column of the ids.",
     )
-    numbered: bool = Field(
-        False, description="No ids: every file holds all examples in one order, counted from 0."
-    )
+    numbered: bool = Field(False, description="No ids: every file holds all examples in one order.")
     training: MaybeFilePlace = Field(
         None,
         min_length=1,
-        description="CSV or Parquet of what the models were trained on: labels and attributes, "
-        "for the metrics of the training data.",
+        description="Table of the training examples' labels and attributes, for Clarify's metrics.",
     )
     classes: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="Classes that models may predict beside the labels of the examples; without "
-        "labels all of them, by default those that are predicted.",
+        description="Classes that models may predict beside the labels; without labels all of "
+        "them.",
     )
 
     def _misfits(self) -> Iterator[str]:
