@@ -58,7 +58,7 @@ fuzz: $(VENV)/installed-test
 
 # Twelve audits in one process: does anything grow?
 soak: $(VENV)/installed-test
-	$(BIN)/python benchmarks/soak.py 12
+	$(BIN)/python benchmarks/audits.py soak --audits 12
 
 # What is known against the packages that are installed: needs a network, so no part of the tests.
 vulnerabilities: $(VENV)/installed

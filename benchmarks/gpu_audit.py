@@ -10,7 +10,11 @@ Parts, of which `--only` names some:
     precision  the dense members of `eight` in float32, TF32 and bfloat16, in batches of several
                sizes: other answers, images a second
     thirty     30 ResNet-18 on CIFAR-10: dense, pruned to 70 and 90%; the counts of PIEs
-    speed      GPU-1 to GPU-3 of `benchmarks/gpu.py`, with a profile: kernels, launches, masks
+    rates      GPU-1: ResNet-18 (CIFAR form), beside one model after the other fed by a DataLoader,
+               and the share of the rate that a large matrix product reaches in the same run.
+               GPU-2: the speedrun network, its whole recipe with evaluation, and its accuracy after
+               a long one. GPU-3: ResNet-18 at 128x128, 10,000 steps of 256, projected
+    speed      GPU-1 to GPU-3 on random pixels, with a profile: kernels, launches, masks
     together   GPU-1 with 4, 8, 16 and 32 members in flight
 
 Each audit prints the seconds of its steps, its workers, its verdicts and the changed examples, and
@@ -27,24 +31,44 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from gpu import FAST, RESNET18_32, Data, pixels, product_rate, training_of, wait
+from numpy.typing import NDArray
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.data import DataLoader, TensorDataset
 
-from scotoma.config import Recipe
+from scotoma.config import Recipe, parse_config
+from scotoma.datasets import decode_images
 from scotoma.inference import Network
 from scotoma.inference.engines import TorchEngine
 from scotoma.processes.machine import cores, gpu_facts
-from scotoma.training.engine import products_precision
+from scotoma.sources.reading import load_examples
+from scotoma.training.engine import (
+    Member,
+    TrainedMember,
+    Training,
+    normalise,
+    products_precision,
+)
+from scotoma.training.models import build_model
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, device_name, training_device
+from scotoma.training.task import classification
 
-PARTS = ("eight", "precision", "thirty", "speed", "together")
+PARTS = ("eight", "precision", "thirty", "rates", "speed", "together")
+FAST = Recipe(
+    epochs=9.9, batch_size=1024, learning_rate=1.5, schedule="linear", warmup=0.23, momentum=0.85,
+    weight_decay=0.0013, bias_rate=64, label_smoothing=0.2, augmentation="crop-alternating-flip",
+    crop=0.0625, averaging="lookahead", average_decay=0.77, average_every=5, average_ramp=3,
+)  # fmt: skip
+# Multiplications of a forward pass of one image; a step takes three times as many, and each is two
+# floating-point operations.
+RESNET18_32 = 555.4e6
+LONG = 40  # epochs
 EIGHT = """
 version: 1
 project: gpu-eight
@@ -82,6 +106,14 @@ KINDS = {  # of kernels, by words in their names; the first that fits
     "copies": ("memcpy", "memset", "copy"),
     "normalisation, activations and losses": ("triton", "batch_norm", "softmax", "nll"),
 }
+
+
+@dataclass(frozen=True)
+class Data:
+    """Images, uint8, shape (N, 3, H, W), and their class ids."""
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
 
 
 def main() -> None:
@@ -259,6 +291,175 @@ def speed(asked: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     return found
 
 
+def rates(asked: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """Train the three populations of the specification; GPU-1 beside PyTorch as one writes it."""
+    folder = None if asked.miniature else asked.data
+    train, test = (cifar10(folder, split) for split in ("train", "test"))
+    members = 2 if asked.miniature else MEMBERS_IN_FLIGHT
+    return {
+        "GPU-1": resnet18(train, device, members, asked.miniature),
+        "GPU-2": speedrun(train, test, device, members, asked.miniature),
+        "GPU-3": faces(device, members, asked.miniature),
+    }
+
+
+def cifar10(folder: Path | None, split: str) -> Data:
+    """One split of CIFAR-10, or of random pixels in its place."""
+    if folder is None:
+        return pixels(2048, 32)
+    text = f"""
+source: {{kind: cifar10, data: {folder}}}
+label: {{column: label}}
+variants: [dense, {{prune: [0.5]}}]
+"""
+    examples = load_examples(parse_config(text, "benchmark")).split(split)
+    return Data(decode_images(examples), examples.labels)
+
+
+def pixels(count: int, size: int) -> Data:
+    """Random images of ten classes."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (count, 3, size, size), np.uint8)
+    return Data(images, rng.integers(0, 10, count))
+
+
+def resnet18(data: Data, device: torch.device, members: int, miniature: bool) -> dict[str, float]:
+    """GPU-1."""
+    batch, steps = (16, 2) if miniature else (256, 200)
+    recipe = Recipe(steps=steps, batch_size=batch, augmentation="crop-flip")
+    ours = rate(data, "cifar-resnet18", recipe, device, members)
+    plain = plainly(data, steps, batch, device)
+    reached = ours * batch * 6 * RESNET18_32
+    peak = product_rate(products_precision(recipe, device), device, 256 if miniature else 8192)
+    print(
+        f"GPU-1: ours {ours:.1f} member-steps/s, DataLoader and eager {plain:.1f}: "
+        f"{ours / plain:.2f} times; {reached / 1e12:.2f} of {peak / 1e12:.2f} TFLOP/s of a "
+        f"product: {100 * reached / peak:.0f}%",
+        flush=True,
+    )
+    return {"member_steps_per_s": ours, "dataloader_and_eager": plain, "share": reached / peak}
+
+
+def speedrun(
+    train: Data, test: Data, device: torch.device, members: int, miniature: bool
+) -> dict[str, float]:
+    """GPU-2."""
+    changed = {"epochs": None, "steps": 2, "batch_size": 32} if miniature else {}
+    recipe = FAST.model_copy(update=changed)
+    for models in ("the first, compiled on the way", "the next"):
+        began = time.perf_counter()
+        trained = training_of(train, "speedrun", recipe, device, members).run()
+        shares = [correct(member, test, device) for member in trained]
+        wall = (time.perf_counter() - began) / members
+        print(
+            f"GPU-2: {wall:.2f} s a model with evaluation, accuracy {100 * np.mean(shares):.2f}% "
+            f"({members} models: {models})",
+            flush=True,
+        )
+    found = {"s_a_model": wall, "accuracy": float(np.mean(shares))}
+    if not miniature:
+        long = recipe.model_copy(update={"epochs": LONG})
+        trained = training_of(train, "speedrun", long, device, members).run()
+        shares = [correct(member, test, device) for member in trained]
+        print(f"GPU-2: {100 * np.mean(shares):.2f}% after {LONG} epochs ({members} models)")
+        found["accuracy_after_a_long_one"] = float(np.mean(shares))
+    return found
+
+
+def faces(device: torch.device, members: int, miniature: bool) -> dict[str, float]:
+    """GPU-3."""
+    batch, steps, size = (8, 2, 32) if miniature else (256, 100, 128)
+    data = pixels(2048 if miniature else 20_000, size)
+    recipe = Recipe(steps=steps, batch_size=batch, augmentation="flip")
+    found = rate(data, "resnet18", recipe, device, members)
+    minutes = 180 * 10_000 / found / 60
+    print(
+        f"GPU-3: {found:.1f} member-steps/s; 180 models of 10,000 steps: {minutes:.0f} min, "
+        f"projected from {members} of {steps}",
+        flush=True,
+    )
+    return {"member_steps_per_s": found, "minutes_of_180_models": minutes}
+
+
+def training_of(
+    data: Data, model: str, recipe: Recipe, device: torch.device, members: int
+) -> Training:
+    """Members of the loop backend."""
+    resolved = recipe.resolved(len(data.labels))
+    return Training(
+        [Member("dense", k, k) for k in range(members)], data.images, data.labels, model=model,
+        task=classification(10, resolved), recipe=resolved, backend="loop", device=device,
+    )  # fmt: skip
+
+
+def rate(data: Data, model: str, recipe: Recipe, device: torch.device, members: int) -> float:
+    """Member-steps a second, once the first step has been compiled and recorded."""
+    steps = recipe.steps or 1
+    training = training_of(
+        data, model, recipe.model_copy(update={"steps": steps + 1}), device, members
+    )
+    state = training.advance(training.start(), 1)
+    wait(device)
+    began = time.perf_counter()
+    training.advance(state)
+    wait(device)
+    return members * steps / (time.perf_counter() - began)
+
+
+def wait(device: torch.device) -> None:
+    """Until a GPU has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def plainly(data: Data, steps: int, batch: int, device: torch.device) -> float:
+    """Steps a second of one model, float32, fed by a DataLoader."""
+    fed = TensorDataset(torch.from_numpy(data.images), torch.from_numpy(data.labels))
+    loader = DataLoader(fed, batch, shuffle=True, drop_last=True, num_workers=2)
+    model = build_model("cifar-resnet18", 10, 0).to(device)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+    done, began = -1, 0.0
+    while done < steps:
+        for images, labels in loader:
+            if done == 0:
+                began = time.perf_counter()
+            optimiser.zero_grad()
+            scores = model(normalise(images.to(device)))
+            torch.nn.functional.cross_entropy(scores, labels.to(device)).backward()
+            optimiser.step()
+            done += 1
+            if done == steps:
+                break
+    wait(device)
+    return steps / (time.perf_counter() - began)
+
+
+@torch.no_grad()
+def correct(member: TrainedMember, data: Data, device: torch.device) -> float:
+    """Share of the images whose class a member predicts."""
+    model = build_model("speedrun", 10, 0).to(device).eval()
+    model.load_state_dict(member.state)
+    parts = [
+        model(normalise(torch.from_numpy(data.images[at : at + 2000]).to(device))).argmax(1).cpu()
+        for at in range(0, len(data.labels), 2000)
+    ]
+    return float((torch.cat(parts).numpy() == data.labels).mean())
+
+
+def product_rate(precision: torch.dtype, device: torch.device, size: int) -> float:
+    """Floating-point operations a second of a large product in the precision of training."""
+    one = torch.randn(size, size, device=device, dtype=precision)
+    repeats, best = 10, float("inf")
+    for _ in range(3):
+        wait(device)
+        began = time.perf_counter()
+        for _ in range(repeats):
+            one @ one
+        wait(device)
+        best = min(best, time.perf_counter() - began)
+    return float(2 * size**3 * repeats / best)
+
+
 def together(asked: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Measure GPU-1 with more and fewer members in flight."""
     small = asked.miniature
@@ -343,6 +544,7 @@ FUNCTIONS = {
     "eight": eight,
     "precision": precision,
     "thirty": thirty,
+    "rates": rates,
     "speed": speed,
     "together": together,
 }

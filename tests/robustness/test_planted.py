@@ -44,7 +44,7 @@ def test_the_smallest_effect_that_is_promised_is_found() -> None:
     )
     audits = [audited(effect, seed) for seed in range(AUDITS)]
     found = sum(tests["age=0", "noise"] <= 0.05 for tests, _ in audits)
-    assert found >= 0.8 * AUDITS  # 90% are promised; 200 audits: benchmarks/robustness.py
+    assert found >= 0.8 * AUDITS  # 90% are promised; `intervals.py robustness` has 200
     assert sum(held for _, held in audits) >= 0.9 * AUDITS
 
 

@@ -20,7 +20,7 @@ from tests.tracking.typed import log_audit
 
 pytestmark = pytest.mark.thorough
 
-MEMBERS = 10  # a variant; benchmarks/tracking.py logs 300 in all
+MEMBERS = 10  # a variant; benchmarks/speed.py mlflow logs 300 in all
 
 
 def runs_of(client: Any, experiment: str) -> list[Any]:

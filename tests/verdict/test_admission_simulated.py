@@ -1,7 +1,7 @@
 """How often are good baselines blocked, and does a baseline that never errs fail without harm?
 
-`benchmarks/verdict_admission.py` has the whole tables; here are some of their rows, with a bar that
-a right rule meets in 99 of 100 seeds.
+`benchmarks/intervals.py admission` has the whole tables; here are some of their rows, with a bar
+that a right rule meets in 99 of 100 seeds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from verdict_admission import Harm, Skill, blocked, failed
+from intervals import AtMargin, Skill, blocked, failed
 
 pytestmark = pytest.mark.slow
 
@@ -36,12 +36,17 @@ def test_a_baseline_that_guesses_is_not(skill: Skill) -> None:
 
 @pytest.mark.parametrize(
     "harm",
-    [Harm(400, 1, 0.0), Harm(2000, 1, 0.001), Harm(2000, 5, 0.001), Harm(10_000, 1, 0.0)],
+    [
+        AtMargin(400, 1, 0.0),
+        AtMargin(2000, 1, 0.001),
+        AtMargin(2000, 5, 0.001),
+        AtMargin(10_000, 1, 0.0),
+    ],
 )
-def test_a_group_at_its_margin_seldom_fails_where_the_baseline_hardly_errs(harm: Harm) -> None:
+def test_a_group_at_its_margin_seldom_fails_where_the_baseline_hardly_errs(harm: AtMargin) -> None:
     assert failed(harm, AUDITS) <= 10 / AUDITS
 
 
-@pytest.mark.parametrize("harm", [Harm(100, 1, 0.0, 0.16), Harm(100, 5, 0.001, 0.16)])
-def test_sixteen_of_a_hundred_lost_fail(harm: Harm) -> None:
+@pytest.mark.parametrize("harm", [AtMargin(100, 1, 0.0, 0.16), AtMargin(100, 5, 0.001, 0.16)])
+def test_sixteen_of_a_hundred_lost_fail(harm: AtMargin) -> None:
     assert failed(harm, AUDITS) >= 0.9

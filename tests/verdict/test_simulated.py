@@ -95,7 +95,7 @@ def test_dense_against_its_own_copies_passes(rates_only: Any) -> None:
 def test_slices_that_are_found_where_nothing_is_hurt_seldom_fail(rates_only: Any) -> None:
     """Without a margin, so that choosing the worst slice is all that could make it fail.
 
-    At most 5 of 60: 99% of Binomial(60, .025). benchmarks/false_alarms.py has whole audits.
+    At most 5 of 60: 99% of Binomial(60, .025). benchmarks/alarms.py audits has whole audits.
     """
     chosen = parse_rules("rules: [{id: slices, metric: slices_hurt, margin: 0}]", "gate.yaml")
     groups = [PlantedGroup(name=f"g{n}", n=n, rate=0.1) for n in (80, 120, 200, 400)]
