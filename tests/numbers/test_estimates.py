@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.numbers import (
+    COMPRESSED,
+    DENSE,
     Estimate,
     Units,
     Variance,
@@ -114,3 +116,63 @@ def test_adjusted_p_values_keep_order_and_skip_what_was_not_tested(p):
     if tested.any():
         oracle = stats.false_discovery_control(values[tested], method="bh")
         np.testing.assert_allclose(benjamini_hochberg(p)[tested], oracle)
+
+
+# --- p-values adjusted for how many were asked, against the papers' rule and example --------------
+
+
+LEVELS = st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.012, 0.2, 0.9, 1.0]), min_size=1, max_size=9)
+
+
+# Benjamini and Hochberg (1995), section 3: fifteen comparisons of two treatments after a heart
+# attack.
+THROMBOLYSIS = [
+    0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719,
+    0.6528, 0.7590, 1.0,
+]  # fmt: skip
+
+
+@given(p=LEVELS, dependence=st.booleans())
+def test_false_discovery_is_controlled_as_the_rule_says(p: list[float], dependence: bool) -> None:
+    """The smallest level at which the step-up rule rejects each of them."""
+    ordered, m = sorted(p), len(p)
+    factor = sum(1 / rank for rank in range(1, m + 1)) if dependence else 1.0
+    needed = [min(1.0, factor * m * value / rank) for rank, value in enumerate(ordered, 1)]
+    expected = [min(needed[place:]) for place in (ordered.index(value) for value in p)]
+    adjusted = benjamini_hochberg([*p, np.nan], dependence=dependence)
+    assert adjusted[:-1] == pytest.approx(expected, abs=1e-12)
+    assert np.isnan(adjusted[-1])
+
+
+def test_the_example_of_the_paper_rejects_four() -> None:
+    assert (benjamini_hochberg(THROMBOLYSIS) <= 0.05).tolist() == [True] * 4 + [False] * 11
+
+
+def test_no_test_at_all_leaves_nothing_to_adjust() -> None:
+    assert np.isnan(benjamini_hochberg([np.nan])).all()
+    assert benjamini_hochberg([]).size == 0
+
+
+# --- numbers on rows that stand for several examples ----------------------------------------------
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("paired", [False, True])
+def test_rows_that_stand_for_several_examples_give_the_numbers_of_these(weighed, paired):
+    rng = np.random.default_rng(4)
+    times = rng.integers(1, 6, 30)
+    was, now = (rng.random((30, 6)) < share for share in (0.2, 0.4))
+    risk = rng.random(30) < 0.7 if weighed else np.ones(30, bool)
+    answers = []
+    for units, rows in (
+        (Units(30, None, times.astype(float)), np.arange(30)),
+        (Units(int(times.sum())), np.repeat(np.arange(30), times)),
+    ):
+        before = units.mean(was[rows], risk[rows])
+        after = units.mean(now[rows], risk[rows], axis=DENSE if paired else COMPRESSED)
+        answers.append((after.since(before), after.since(before).estimate(), before.rate("")))
+    (merged, *few), (_, *many) = answers
+    for one, other in zip(few, many, strict=True):
+        for name in ("value", "low", "high", "n", "events", "se", "df"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9), name
+    assert merged.changed == pytest.approx(answers[1][0].changed)

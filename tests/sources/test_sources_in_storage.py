@@ -26,7 +26,7 @@ from tests.helpers.commands import measured, scotoma
 from tests.helpers.external_models import external_model
 from tests.helpers.steps import steps_in_this_process
 from tests.helpers.synthetic import celeba as synthetic
-from tests.sources.test_imsitu import IMSITU, imsitu
+from tests.sources.test_several_labels import IMSITU, imsitu
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,13 @@ from scotoma.errors import ConfigError
 from scotoma.processes.machine import Effort
 from scotoma.run import Run
 from scotoma.training import engine, population
-from scotoma.training.choose_backend import compiling_pays
+from scotoma.training.backends import Backend, Batch, can_compile, gradients
+from scotoma.training.choose_backend import choose_backend, compiling_pays
+from scotoma.training.engine import Training
+from scotoma.training.models import build_model
 from scotoma.training.placement import PROCESSOR, batches_from
-from scotoma.training.task import classification
+from scotoma.training.stacked_network import Tensors
+from scotoma.training.task import classification, cross_entropy
 
 AUDIT = """
 source: {kind: digits-s, recipe: {batch_size: 16}}
@@ -127,3 +131,98 @@ def test_chunks_that_share_a_built_step_train_as_those_that_build_their_own() ->
     for seed, one in enumerate(shared):
         own = weights(seed, None)
         assert all(torch.equal(one[name], own[name]) for name in own)
+
+
+CONFIG = """
+source: {{kind: digits-s, model: {model}, recipe: {{batch_size: 8}}}}
+variants: [dense, {{prune: [0.5]}}]
+deterministic: {deterministic}
+"""
+
+
+def chosen(model: str, deterministic: str, size: int = 8) -> str:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (64, 3, size, size)).astype(np.uint8)
+    config = parse_config(CONFIG.format(model=model, deterministic=deterministic), "test")
+    return choose_backend(config, images, rng.integers(0, 10, 64))
+
+
+def test_deterministic_mode_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scotoma.training.choose_backend.Training", None)
+    assert chosen("tiny-convnet", "true") == "stacked"
+    assert chosen("resnet20", "true") == "loop"
+
+
+def test_a_network_that_is_all_arithmetic_is_never_stacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backends = []
+
+    class Watched(Training):
+        def __init__(self, *arguments: Any, backend: Backend, **others: Any) -> None:
+            backends.append(backend)
+            super().__init__(*arguments, backend=backend, **others)
+
+    monkeypatch.setattr("scotoma.training.choose_backend.Training", Watched)
+    monkeypatch.setattr("scotoma.training.choose_backend.LONGEST_STACKED_STEP_S", -1.0)
+    assert chosen("tiny-convnet", "false") == "loop"
+    assert set(backends) == {"loop"}
+
+
+def test_a_network_that_does_not_stack_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scotoma.training.choose_backend.Training", None)
+    assert chosen("resnet8", "false") == "loop"
+
+
+def test_both_backends_are_tried_on_a_small_network() -> None:
+    assert chosen("tiny-convnet", "false") in ("stacked", "loop")
+
+
+# --- the pass that torch compiles on a GPU, compiled here for the processor -----------------------
+
+
+MEMBERS, BATCH = 3, 6
+
+
+def distance(one: Tensors, other: Tensors) -> float:
+    """Root of the summed squares of all differences."""
+    return float(sum((one[name] - other[name]).square().sum() for name in other)) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("tiny-convnet", torch.float32),
+        pytest.param("resnet8", torch.float32, marks=pytest.mark.thorough),
+        pytest.param("resnet8", torch.bfloat16, marks=pytest.mark.thorough),
+    ],
+)
+def test_compiled_members_have_the_gradients_of_each_member(
+    name: str, precision: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    torch._dynamo.utils.counters.clear()
+    models = [build_model(name, 4, seed).train() for seed in range(MEMBERS)]
+    stacked, buffers = torch.func.stack_module_state(models)
+    state = {name: value.detach().clone() for name, value in stacked.items()}
+    exact = gradients(models[0], cross_entropy, "loop")
+    plain = gradients(models[0], cross_entropy, "loop", precision=precision)
+    compiled = gradients(models[0], cross_entropy, "loop", precision=precision, compiled=True)
+    for _ in range(2):  # the second time by what was compiled the first time
+        batch = Batch(
+            torch.randn(MEMBERS, BATCH, 3, 8, 8),
+            torch.randint(0, 4, (MEMBERS, BATCH)),
+            torch.empty(MEMBERS, BATCH, 0),
+        )
+        slopes, losses, updated, *_ = compiled(state, buffers, batch, {})
+        expected_slopes, expected_losses, expected_updated, *_ = plain(state, buffers, batch, {})
+        assert bool(torch._dynamo.utils.counters["stats"]["unique_graphs"]) == can_compile()
+        if precision == torch.float32:
+            torch.testing.assert_close(losses, expected_losses)
+            torch.testing.assert_close(slopes, expected_slopes)
+            torch.testing.assert_close(updated, expected_updated)
+        else:  # joined operations round less often, so that they are no further from the truth
+            truth = exact(state, buffers, batch, {}).slopes
+            assert distance(slopes, truth) <= 1.1 * distance(expected_slopes, truth)
+        assert not any(value.requires_grad for value in [losses, *updated.values()])
+        buffers = updated
