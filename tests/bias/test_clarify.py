@@ -344,16 +344,6 @@ def test_swapping_the_facets_does_what_the_table_says(audit):
             assert back == pytest.approx(there, abs=1e-12, nan_ok=True), name
 
 
-@given(small_audits(), st.randoms(use_true_random=False))
-def test_the_order_of_the_examples_does_not_matter(audit, random):
-    order = list(range(audit["d"].size))
-    random.shuffle(order)
-    shuffled = {name: values[order] for name, values in audit.items()}
-    for name in METRICS:
-        there, back = metric(name, **audit), metric(name, **shuffled)
-        assert back == pytest.approx(there, abs=1e-12, nan_ok=True), name
-
-
 @given(small_audits())
 def test_facets_that_are_copies_of_each_other_are_neutral(audit):
     half = {name: values[audit["d"]] for name, values in audit.items()}

@@ -193,36 +193,6 @@ def test_a_source_that_is_cut_counts_once_in_each_shard():
         assert (change.absolute.se < 0.8 * whole.absolute.se) == cut
 
 
-@settings(max_examples=20)
-@given(seed=st.integers(0, 1000), paired=st.booleans(), clustered=st.booleans())
-def test_order_of_examples_members_and_groups_changes_nothing(seed, paired, clustered):
-    labels, dense, compressed, groups = random_audit(seed, k_c=4)
-    rng = np.random.default_rng(seed)
-    rows, members = rng.permutation(300), rng.permutation(4)
-    others = members if paired else rng.permutation(4)
-    clusters = rng.integers(0, 120, 300)
-    said = {"positive": 1, "n_classes": 3, "paired": paired}
-    before = amplification(
-        labels, dense, compressed, groups, NAMES, clusters=clusters if clustered else None, **said
-    )
-    after = amplification(
-        labels[rows],
-        dense[rows][:, members],
-        compressed[rows][:, others],
-        groups[::-1, rows],
-        NAMES[::-1],
-        clusters=1000 - clusters[rows] if clustered else None,
-        **said,
-    )
-    moved = {(change.group, change.metric): change for change in after}
-    for change in before:
-        other = moved[change.group, change.metric]
-        for a, b in ((change.relative, other.relative), (change.absolute, other.absolute)):
-            np.testing.assert_allclose(
-                [a.value, a.low, a.high], [b.value, b.low, b.high], rtol=1e-9
-            )
-
-
 def test_changes_and_gaps_survive_json():
     labels, dense, compressed, groups = random_audit(6)
     found = amplification(labels, dense, compressed, groups, NAMES, positive=1, n_classes=3)

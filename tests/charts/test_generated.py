@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
-import subprocess
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -16,8 +14,6 @@ import yaml
 
 from tests.charts.conftest import CHART, VALUES
 from tests.charts.restricted import broken_rules
-
-Template = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")

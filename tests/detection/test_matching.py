@@ -86,7 +86,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     assert found.se == pytest.approx(values.std(ddof=1) / 30**0.5)
 
 
-# --- aP and AR are those of pycocotools, on random sets -------------------------------------------
+# --- AP and AR are those of pycocotools, on random sets -------------------------------------------
 
 
 pytest.importorskip("pycocotools")

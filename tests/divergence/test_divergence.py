@@ -98,18 +98,6 @@ def test_taxicab_and_jaccard_rank_alike_for_equal_populations(case):
 
 
 @given(two_populations(), st.randoms(use_true_random=False))
-def test_order_of_examples_and_members_changes_nothing(case, random):
-    dense, compressed, n_classes = case
-    rows = random.sample(range(len(dense)), len(dense))
-    left = random.sample(range(dense.shape[1]), dense.shape[1])
-    right = random.sample(range(compressed.shape[1]), compressed.shape[1])
-    scores = score(dense, compressed, n_classes)
-    again = score(dense[rows][:, left], compressed[rows][:, right], n_classes)
-    for name in ROW_FIELDS:
-        np.testing.assert_array_equal(getattr(again, name), getattr(scores, name)[rows])
-
-
-@given(two_populations(), st.randoms(use_true_random=False))
 def test_other_class_ids_leave_the_distances(case, random):
     dense, compressed, n_classes = case
     ids = np.array(random.sample(range(n_classes), n_classes))

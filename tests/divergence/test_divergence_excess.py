@@ -264,15 +264,6 @@ def test_pairs_without_a_flip_have_an_excess_bounded_by_the_rule_of_three():
     assert found.disagreement.value == found.floor.value
 
 
-def test_order_of_examples_and_members_changes_nothing():
-    rng = np.random.default_rng(0)
-    dense, compressed = audit(rng, 500, 9, 0.8)
-    rows, left, right = (rng.permutation(size) for size in (500, 9, 9))
-    first = excess(dense, compressed, 2).excess
-    again = excess(dense[rows][:, left], compressed[rows][:, right], 2).excess
-    assert (again.value, again.se) == (pytest.approx(first.value), pytest.approx(first.se))
-
-
 def test_many_classes_give_what_their_renumbering_gives():
     rng = np.random.default_rng(0)
     dense, compressed = rng.integers(0, 3, (2, 200, 9))

@@ -294,15 +294,6 @@ def test_a_loss_says_what_it_rests_on():
     assert "one training run" in shipped[0].loss.note
 
 
-def test_order_of_rows_and_members_changes_nothing():
-    rng = np.random.default_rng(10)
-    y, dense, compressed = draw(rng, SIZES, 6, 6)
-    rows, members = rng.permutation(y.size), rng.permutation(6)
-    first = table(dense, compressed, y, n_classes=4)
-    again = table(dense[rows][:, members], compressed[rows], y[rows], n_classes=4)
-    np.testing.assert_allclose(again.p, first.p)
-
-
 def test_rows_of_one_source_count_once():
     y, dense, compressed = draw(np.random.default_rng(11), SIZES, 6, 6)
     once = table(dense, compressed, y, n_classes=4)

@@ -303,19 +303,6 @@ def test_fourth_powers_of_255_members_fit():
         Tally.of(np.ones((1, 256)))
 
 
-@settings(max_examples=30)
-@given(st.randoms(use_true_random=False), st.booleans())
-def test_order_of_examples_and_members_changes_nothing(random, paired):
-    rng = np.random.default_rng(random.randrange(2**32))
-    d, c = hard_examples(rng, 30, 4), hard_examples(rng, 30, 4, 0.5)
-    rows, columns = rng.permutation(30), rng.permutation(4)
-    other = columns if paired else rng.permutation(4)
-    before = mean_difference(d, c, paired=paired)
-    after = mean_difference(d[rows][:, columns], c[rows][:, other], paired=paired)
-    assert after.value == pytest.approx(before.value, abs=1e-15)
-    assert (after.low, after.high) == pytest.approx((before.low, before.high), rel=1e-9)
-
-
 def test_pairing_removes_what_the_members_share():
     rng = np.random.default_rng(4)
     runs = rng.normal(size=(1, 8))

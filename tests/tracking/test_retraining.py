@@ -35,7 +35,6 @@ retraining:
   keep: {audits: 1}
 """
 RULES = "rules: [{id: all, metric: error, over: all, max_increase: {absolute: 0.3}}]"
-FANNED_OUT = ("train", "prune", "quantize", "predict")
 
 
 def month(home: Path, name: str, *, drift: bool = False) -> tuple[Run, str]:
