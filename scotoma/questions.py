@@ -14,6 +14,7 @@ CLARIFY: dict[str, dict[str, Any]] = {
     f"clarify.{row['name']}": row for row in json.loads(_METRICS.read_text("utf-8"))
 }
 STUDY = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
+OF_PREDICTIONS = ("DP", "DI", "SPSF")  # those that no label enters
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,14 @@ class Question:
         words: What its rows say, for docs/results.md.
         step: The step that answers it.
         metrics: What rules of a gate may name: changes, or levels such as `clarify.DI`.
+        unlabelled: Those of them that need no labels.
         sections: Modules and functions of its sections of the document, by their place on the page.
     """
 
     words: str
     step: str = "bias"
     metrics: tuple[str, ...] = ()
+    unlabelled: tuple[str, ...] = ()
     sections: Mapping[int, str] = field(default_factory=dict)
 
     def drawn(self) -> dict[int, Callable[..., Any]]:
@@ -48,6 +51,7 @@ QUESTIONS: dict[str, Question] = {
         "which examples change, see [divergence](#divergence).",
         step="divergence",
         metrics=("cie_share_excess", "labels_changed"),
+        unlabelled=("cie_share_excess", "labels_changed"),
         sections={
             60: "divergence.gallery_section:gallery_section",
             120: "divergence.section:topline_section",
@@ -72,6 +76,7 @@ QUESTIONS: dict[str, Question] = {
     "unanswered": Question(
         "the same of the share without an answer; absent where everything has one.",
         metrics=("unanswered",),
+        unlabelled=("unanswered",),
         sections={40: "bias.section:unanswered_section"},
     ),
     "gaps": Question(
@@ -91,12 +96,16 @@ QUESTIONS: dict[str, Question] = {
         "`selected` holds the four-fifths rule: the `rate` at which a group gets the favourable "
         "class, and its `ratio` to that of the group selected most.",
         metrics=tuple(CLARIFY),
+        unlabelled=tuple(
+            name for name, one in CLARIFY.items() if {"p"} <= {*one["needs"]} <= {"p", "strata"}
+        ),
         sections={180: "bias.section:clarify_section"},
     ),
     "fairness": Question(
         "how far models of other seeds lie apart in the seven metrics of the fixed-seed study, "
         "and whether compression moves that.",
         metrics=tuple(f"fairness.{name}" for name in STUDY),
+        unlabelled=tuple(f"fairness.{name}" for name in OF_PREDICTIONS),
         sections={190: "runs.seeds_section:seeds_section"},
     ),
     "slices": Question(
@@ -117,6 +126,7 @@ QUESTIONS: dict[str, Question] = {
     "scores": Question(
         "means and quantiles, where each example has a score.",
         metrics=("mean_score",),
+        unlabelled=("mean_score",),
         sections={
             30: "impact.scores_section:means_section",
             50: "impact.scores_section:examples_section",
@@ -129,6 +139,7 @@ QUESTIONS: dict[str, Question] = {
         "compressed beside dense, `confidence` how sure models are.",
         step="robustness",
         metrics=("robustness_loss", "overconfidence", "unnoticed_pictures"),
+        unlabelled=("unnoticed_pictures",),
         sections={170: "robustness.section:robustness_section"},
     ),
 }

@@ -38,9 +38,9 @@ from scotoma.numbers.inputs import (
     floats,
     true_labels,
 )
+from scotoma.questions import STUDY
 
-NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
-OF_PREDICTIONS = ("DP", "DI", "SPSF")  # those that no label enters
+NAMES = STUDY
 # The Clarify metric that is the signed difference behind each of these, group 0 minus group 1.
 SIGNED = {"DP": "DPPL", "EOFP": "SD", "EOTP": "RD"}
 DIFFERENCE_NOTE = "upper bound only: chance alone lifts an absolute difference above 0"

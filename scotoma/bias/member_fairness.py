@@ -10,12 +10,12 @@ import numpy.typing as npt
 from scotoma.bias.clarify.estimates import rows_per_cluster
 from scotoma.bias.fairness import (
     NAMES,
-    OF_PREDICTIONS,
     examples_in_groups,
     fairness_of_cells,
 )
 from scotoma.bias.formulas import FORMULAS, ClassConfusion
 from scotoma.numbers.inputs import Codes, Floats, cluster_ids, true_labels
+from scotoma.questions import OF_PREDICTIONS
 
 MOST_GROUPS = 50  # with a standard error, whose cost grows with the square of their number
 

@@ -22,7 +22,7 @@ from scotoma.config.gate_changes import (
     SincePreviousRule,
     SlicesRule,
 )
-from scotoma.config.gate_levels import LEVEL_METRICS, OF_PREDICTIONS, LevelRule, neutral, twins
+from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.config.shared import Frozen, Id, distinct
 from scotoma.config.sheet import Location, checked, file_text
@@ -31,6 +31,9 @@ from scotoma.printable import nearest, printable
 from scotoma.questions import QUESTIONS
 
 METRICS = (*(metric for one in QUESTIONS.values() for metric in one.metrics), "since_previous")
+UNLABELLED = {"since_previous"} | {
+    metric for one in QUESTIONS.values() for metric in one.unlabelled
+}  # need no labels
 SOME_METRICS = (
     f"{', '.join(name for name in METRICS if name not in LEVEL_METRICS)}, clarify.DI, fairness.DI "
     f"and {len(LEVEL_METRICS) - 2} more of Clarify and fairness"
@@ -382,11 +385,7 @@ no classes; ask for mean_score
             has = "classes and no scores; ask for error, fpr or fnr"
             has = "scores and no classes; ask for mean_score" if scored else has
             raise DataError(f"{called} asks for {rule.metric}, and the examples have {has}")
-        of_labels = isinstance(rule, ClassesRule | RobustnessRule | SlicesRule)
-        of_labels |= isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
-        of_labels |= isinstance(rule, PicturesRule) and rule.metric == "overconfidence"
-        of_labels |= isinstance(rule, ChangeRule) and rule.metric != "unanswered"
-        if of_labels and not labelled and not scored:
+        if not (labelled or scored or rule.metric in UNLABELLED):
             raise DataError(
                 f"{called} needs labels, and the test examples have none; ask cie_share_excess or "
                 "labels_changed"

@@ -17,11 +17,6 @@ else:
     LevelMetric = Literal[LEVEL_METRICS]
 # Of the training data: no model moves them.
 OF_LABELS = [name for name, metric in CLARIFY.items() if metric["stage"] == "pre-training"]
-# Of predictions alone, so that they need no labels.
-OF_PREDICTIONS = (
-    *(name for name, metric in CLARIFY.items() if {"p"} <= {*metric["needs"]} <= {"p", "strata"}),
-    "fairness.DP", "fairness.DI", "fairness.SPSF",
-)  # fmt: skip
 MOST_NEXT = 1_000
 
 
