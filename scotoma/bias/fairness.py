@@ -354,3 +354,26 @@ def examples_in_groups(
         )
     group = masks.argmax(axis=0)[rows]
     return y[rows].astype(np.intp), p[rows].astype(np.intp), group, rows
+
+
+def pairs_as_classes(present: Codes, predicted: Codes, label: Codes) -> tuple[Codes, Codes, int]:
+    """Take labels for classes: each pair of an example and a label is of that label, or of none.
+
+    Args:
+        present: Whether the label is there, 0 or 1, shape (n,).
+        predicted: Whether members say so, shape (n, K).
+        label: Which label each pair is about, shape (n,).
+
+    Returns:
+        Class ids of the labels, and of members' answers, where one more than the last label is
+        none; and the number of labels, so many pairs to an example.
+
+    >>> pairs_as_classes(np.array([1, 0]), np.array([[0], [1]]), np.array([0, 1]))
+    (array([0, 2]), array([[2],
+           [1]]), 2)
+    """
+    labels = int(label.max(initial=0)) + 1
+    return (
+        np.where(present == 1, label, labels), np.where(predicted == 1, label[:, None], labels),
+        labels,
+    )  # fmt: skip

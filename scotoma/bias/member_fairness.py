@@ -12,9 +12,10 @@ from scotoma.bias.fairness import (
     NAMES,
     examples_in_groups,
     fairness_of_cells,
+    pairs_as_classes,
 )
 from scotoma.bias.formulas import FORMULAS, ClassConfusion
-from scotoma.numbers.inputs import Codes, Floats, cluster_ids, true_labels
+from scotoma.numbers.inputs import Codes, Floats, cluster_ids
 from scotoma.questions import OF_PREDICTIONS
 
 MOST_GROUPS = 50  # with a standard error, whose cost grows with the square of their number
@@ -51,6 +52,7 @@ def member_fairness(
     class_id: int | None = None,
     clusters: npt.ArrayLike | None = None,
     measured: int | None = None,
+    of_label: npt.ArrayLike | None = None,
 ) -> dict[str, MemberFairness]:
     """Measure the seven metrics on every member of a population.
 
@@ -64,6 +66,9 @@ def member_fairness(
             all of them; None where every row is its own.
         measured: How many of the classes are measured, the first ones; the others, as a missing
             answer, are none of them. None for all.
+        of_label: Which of several labels each row is about, shape (N,), every example with a row
+            for each; class ids are then 1 where the label is there, and labels stand in the place
+            of the classes. None where examples have one label.
 
     Returns:
         Name to values, each a fraction in [0, 1], 0 is fair; without labels DP, DI and SPSF only.
@@ -72,74 +77,29 @@ def member_fairness(
         DataError: Groups that overlap, or shapes that do not fit together.
 
     References:
-        Qian et al. 2021, Section 2.2 and Appendix A.2.
+        Qian et al. 2021, Section 2.2 and Appendix A.2; MS-COCO as it is measured there.
 
     >>> labels, predicted = [0, 1, 0, 1], [[0, 0], [1, 1], [1, 0], [1, 0]]
     >>> groups = [[True, True, False, False], [False, False, True, True]]
     >>> member_fairness(labels, predicted, groups, n_classes=2, class_id=1)["DP"].values
     array([0.5, 0.5])
+    >>> two = member_fairness([1, 0, 0, 1], [[1], [1], [0], [1]], groups, n_classes=2,
+    ...     of_label=[0, 1, 0, 1])
+    >>> two["DP"].per_class, two["DP"].values
+    (array([[1., 0.]]), array([0.5]))
     """
     names = NAMES if labels is not None else OF_PREDICTIONS
     given = np.zeros(len(np.asarray(predicted)), np.intp) if labels is None else labels
     y, p, group, rows = examples_in_groups(given, predicted, groups, n_classes)
-    cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes)
+    each = 1
+    if of_label is not None:
+        y, p, each = pairs_as_classes(y, p, np.asarray(of_label)[rows])
+        n_classes, measured = each + 1, each
+    cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes, each)
     cells = ClassConfusion(cells.cells[..., :measured])
     ids = cluster_ids(clusters, np.asarray(given).size)
-    inflation = rows_per_cluster(None if ids is None else ids[rows])
+    inflation = 1.0 if ids is None else rows_per_cluster(ids[rows]) / each
     return _measured(names, cells, inflation, class_id)
-
-
-def label_fairness(
-    present: npt.ArrayLike,
-    predicted: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    *,
-    n_labels: int,
-    clusters: npt.ArrayLike | None = None,
-) -> dict[str, MemberFairness]:
-    """Measure the seven metrics where examples have several labels: by label, and their mean.
-
-    Args:
-        present: Whether an example has a label, one row a pair of both, 0 or 1, shape (N,).
-        predicted: Whether it is predicted, 0 or 1, shape (N, M).
-        groups: Who belongs to which group, bool, shape (G, N), G at least 2; no row in two groups.
-        labels: Which label each row is about, integers in [0, n_labels), shape (N,).
-        n_labels: Number of labels L.
-        clusters: Id of each row's cluster, shape (N,); rows of one label that share a cluster are
-            taken for one that stands for all of them.
-
-    Returns:
-        Name to values, the mean over the labels; `per_class` holds those of each, shape (M, L).
-
-    Raises:
-        DataError: Groups that overlap, or shapes that do not fit together.
-
-    References:
-        Qian et al. 2021, Section 2.2, as it measures MS-COCO.
-
-    >>> present, predicted = [1, 0, 0, 1], [[1], [1], [0], [1]]
-    >>> groups = [[True, True, False, False], [False, False, True, True]]
-    >>> label_fairness(present, predicted, groups, [0, 1, 0, 1], n_labels=2)["DP"].per_class
-    array([[1., 0.]])
-    """
-    y, p, group, rows = examples_in_groups(present, predicted, groups, 2)
-    label = true_labels(labels, len(np.asarray(present)), n_labels)[rows].astype(np.intp)
-    shape = (len(np.asarray(groups)), n_labels)
-    cell = group * n_labels + label
-
-    def counted(of: npt.NDArray[np.bool_]) -> Floats:
-        counts = [np.bincount(cell[own], minlength=shape[0] * n_labels) for own in of.T]
-        return np.stack([one.reshape(shape) for one in counts], axis=1).astype(np.float64)
-
-    truth, hit = (y == 1)[:, None], p == 1
-    each = map(counted, (hit & truth, hit & ~truth, ~hit & truth, ~hit & ~truth))
-    cells = ClassConfusion(np.stack(list(each)))
-    ids = cluster_ids(clusters, np.asarray(present).size)
-    inflation = 1.0
-    if ids is not None:
-        inflation = max(rows_per_cluster(ids[rows][label == one]) for one in np.unique(label))
-    return _measured(NAMES, cells, inflation, None)
 
 
 def _measured(
@@ -187,7 +147,9 @@ def _standard_errors(name: str, cells: ClassConfusion, inflation: float) -> Floa
     return np.asarray((se * np.sqrt(inflation)).mean(axis=1), np.float64)
 
 
-def _confusion(y: Codes, p: Codes, group: Codes, groups: int, n_classes: int) -> ClassConfusion:
+def _confusion(
+    y: Codes, p: Codes, group: Codes, groups: int, n_classes: int, rows_an_example: int
+) -> ClassConfusion:
     """Count each class against the rest, (G, M, C): of 1,000 classes no square table is held."""
     shape, places = (groups, p.shape[1], n_classes), groups * n_classes
     counts = np.empty((2, *shape))  # predicted, and rightly so
@@ -197,5 +159,5 @@ def _confusion(y: Codes, p: Codes, group: Codes, groups: int, n_classes: int) ->
             counts[part, :, member] = np.bincount(cell, minlength=places).reshape(groups, -1)
     positive, tp = counts
     actual = np.bincount(group * n_classes + y, minlength=places).reshape(groups, 1, n_classes)
-    n = np.bincount(group, minlength=groups).reshape(groups, 1, 1)
+    n = np.bincount(group, minlength=groups).reshape(groups, 1, 1) / rows_an_example
     return ClassConfusion.of(positive, tp, actual, n)

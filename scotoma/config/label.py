@@ -193,17 +193,21 @@ def unread_labels(config: Config) -> Iterator[str]:
             f"label.columns names several labels, and source.kind {source.kind} reads one; audit "
             "predictions or onnx models, or train with image_folder or coco"
         )
-    for name in ("tournament", "robustness"):
-        if getattr(config, name) is not None:
-            yield (
-                f"{name} is for one label and label.columns names several; leave out one of them"
-            )
-    if mitigation is not None and not mitigation.facts.several_labels:
-        known = [name for name, one in TECHNIQUES.items() if one.several_labels]
+    if config.robustness is not None and config.robustness.sets:
         yield (
-            f"mitigation.technique {mitigation.technique} is for one label and label.columns names "
-            f"several; choose one of {', '.join(known)}"
+            "robustness.sets has a folder a class and label.columns names several labels; leave "
+            "out one of them"
         )
+    asked = [("mitigation.technique", mitigation)] if mitigation is not None else []
+    if config.tournament is not None:
+        asked += [("tournament.techniques", one) for one in config.tournament.techniques]
+    for key, one in asked:
+        if not one.facts.several_labels:
+            known = [name for name, facts in TECHNIQUES.items() if facts.several_labels]
+            yield (
+                f"{key} {one.technique} is for one label and label.columns names several; choose "
+                f"among {', '.join(known)}"
+            )
     if source.columns_of_answers:
         yield (
             "source.columns holds one prediction a model and label.columns names several labels; "

@@ -72,7 +72,7 @@ def forecast_robustness(
     sets = {one.name: len(set_pictures(one, examples.classes).names) for one in asked.sets}
     kept = test.keep(np.isin(np.arange(test.table.height), rows))
     each = len(severities) * asked.corruption_seeds
-    n, conditions = kept.table.height, len(kinds) * each
+    n, conditions = len(kept.image_ids), len(kinds) * each
     nearest = min(asked.checkpoints or 0, len(members) - 1)
     seconds = None
     if network.image_s:
@@ -89,7 +89,7 @@ def forecast_robustness(
         conditions=conditions,
         models=models,
         on_the_way=on_the_way,
-        cost=StepCost(seconds, (n * conditions + sum(sets.values())) * wide),
+        cost=StepCost(seconds, (kept.table.height * conditions + sum(sets.values())) * wide),
         smallest={}
         if error is None or not kinds
         else _smallest(config, kept, kinds, len(severities), error),

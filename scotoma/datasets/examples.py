@@ -101,6 +101,12 @@ class AuditedExamples:
         return self.labels.reshape(-1, self.rows_an_image) if self.several else self.labels
 
     @property
+    def of_label(self) -> Ints | None:
+        """Which of several labels each row is about, shape (N,); None of one label."""
+        each = len(self.several)
+        return np.tile(np.arange(each), self.table.height // each) if each else None
+
+    @property
     def labels(self) -> Ints:
         """Class ids, shape (N,)."""
         codes = self.table["label"].cast(pl.Enum(self.classes)).to_physical()
@@ -252,7 +258,8 @@ def stratified(examples: AuditedExamples, number: int, seed: int) -> NDArray[np.
     """Choose examples so that each combination of attributes and class keeps its share.
 
     Args:
-        examples: From which to choose; images are not read.
+        examples: From which to choose; images are not read. Of several labels whole examples are
+            chosen, so that each combination of attributes keeps its share.
         number: How many; all where there are no more.
         seed: Decides which, together with their ids; the order of the rows does not.
 
@@ -265,11 +272,12 @@ def stratified(examples: AuditedExamples, number: int, seed: int) -> NDArray[np.
     >>> len(stratified(test, 300, seed=0)), len(stratified(test, 9_999, seed=0))
     (300, 1798)
     """
-    ids = examples.ids
+    ids, each = examples.image_ids, examples.rows_an_image
     if number >= len(ids):
-        return np.arange(len(ids))
+        return np.arange(len(ids) * each)
     lots = np.array([hashlib.sha256(f"{seed}/{one}".encode()).hexdigest() for one in ids])
-    strata = examples.table.select("label", *examples.attributes).rows()
+    kept = [*examples.attributes] if examples.several else ["label", *examples.attributes]
+    strata = examples.pictured.table.select(kept).rows()
     places: dict[tuple[object, ...], list[int]] = {}
     for row in np.argsort(lots):
         places.setdefault(strata[row], []).append(int(row))
@@ -281,4 +289,5 @@ def stratified(examples: AuditedExamples, number: int, seed: int) -> NDArray[np.
     )
     for stratum in most[: number - sum(counts.values())]:
         counts[stratum] += 1
-    return np.sort([row for stratum, rows in places.items() for row in rows[: counts[stratum]]])
+    chosen = np.sort([row for stratum, rows in places.items() for row in rows[: counts[stratum]]])
+    return (chosen[:, None] * each + np.arange(each)).ravel()

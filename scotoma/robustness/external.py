@@ -93,12 +93,15 @@ def find_conditions(
     _refuse_other_files(config, severities, len(examples.classes))
     ids: set[str] = set()
     for table in tables:
-        frame = read_columns(table, "example_id", "predicted", limits=config.limits)
+        value = () if examples.several else ("predicted",)
+        frame = read_columns(table, "example_id", *value, limits=config.limits)
         ids.update(frame["example_id"].drop_nulls().unique())
+    each = examples.rows_an_image
     rows = [
-        place
-        for place, example_id in enumerate(examples.ids)
+        place * each + label
+        for place, example_id in enumerate(examples.image_ids)
         if example_id in ids or example_of_row(example_id) in ids
+        for label in range(each)
     ]
     return Conditions(kinds, severities, np.array(rows, np.intp))
 
@@ -141,11 +144,13 @@ def import_corrupted(
             for condition in outputs
             for called, names in models.items()
         }
-        threshold, limits = run.config.label.threshold, run.config.limits
+        label, limits = run.config.label, run.config.limits
         progress.start("import predictions on corrupted pictures", len(outputs))
         answers = read_external(
             tables,
-            PredictionRequest(asked, ids, examples.classes, confidence, threshold, limits),
+            PredictionRequest(
+                asked, ids, examples.classes, confidence, label.threshold, limits, label.several
+            ),
         )
         for condition, path in outputs.items():
             each = [answers[_called(called, condition)] for called in models]

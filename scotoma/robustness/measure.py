@@ -14,6 +14,7 @@ from scotoma.answers.groups import Groups
 from scotoma.audit.base import rows_at
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.corruptions import STANDARD, family_of
+from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate, Number, Units, Variance, undefined
 from scotoma.numbers.inputs import Flags, Floats
@@ -75,13 +76,13 @@ class Seen:
 
 
 def measure_robustness(
-    plan: RobustnessPlan, test: int, seen: Seen | None, sets: list[SetAnswers]
+    plan: RobustnessPlan, test: AuditedExamples, seen: Seen | None, sets: list[SetAnswers]
 ) -> dict[str, Any]:
     """Measure all that the section holds.
 
     Args:
         plan: What was run.
-        test: Test examples of the audit.
+        test: All test examples.
         seen: What members said of the chosen pictures; None where none were.
         sets: What they said of other test sets.
 
@@ -91,8 +92,8 @@ def measure_robustness(
     report = {
         "profile": plan.profile.name if plan.profile else "predictions" if plan.kinds else None,
         "note": "" if plan.profile is None else plan.profile.note,
-        "examples": len(plan.rows) if plan.kinds else 0,
-        "test": test,
+        "examples": len(plan.rows) // test.rows_an_image if plan.kinds else 0,
+        "test": len(test.image_ids),
         "severities": plan.severities,
         "corruption_seeds": plan.draws,
         "members": plan.members,

@@ -28,6 +28,7 @@ from scotoma.datasets.examples import stratified
 from scotoma.datasets.image_decoding import decode_rows, image_shape
 from scotoma.datasets.image_files import SUFFIXES, read_images
 from scotoma.datasets.image_size import ImageSize
+from scotoma.datasets.label_pairs import label_rows
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.engines import Network, runs_on_gpu
 from scotoma.inference.members import graph_files
@@ -57,7 +58,7 @@ from scotoma.training.checkpoints import checkpoint_name, checkpoint_path, check
 # What members say of some pictures, by column of its file: `predicted` class ids, shape (n, M);
 # `top5` whether the label is among five, `score` the probability of the predicted class, `energy`
 # minus the energy, the same shape; beside corrupted ones `change` in grey levels and structural
-# `similarity`, shape (n,).
+# `similarity`, shape (n,). Of several labels each has a row, those of a picture one after another.
 Columns: TypeAlias = dict[str, Array]
 
 
@@ -83,7 +84,8 @@ def said_by(
         workers: As for `predict_members`.
     """
     pixels = np.load(images, mmap_mode="r") if isinstance(images, Path) else images
-    shape = len(pixels), len(members)
+    several = len(network.thresholds)
+    shape = (len(pixels), len(members), *([several] if several else []))
     columns: Columns = {"predicted": np.empty(shape, smallest_type(network.classes))}
     if sure:
         columns |= {name: np.full(shape, np.nan, np.float32) for name in ("score", "energy")}
@@ -98,13 +100,13 @@ def said_by(
         if among is not None:
             first = np.isin(best, among).argmax(axis=1)
             best = np.take_along_axis(best, first[:, None], axis=1)
-        columns["predicted"][cell] = best[:, 0]
-        if answers.every_score is not None:
+        columns["predicted"][cell] = best if several else best[:, 0]
+        if (every := answers.every_score) is not None:
             columns["score"][cell] = answers.scores
-            columns["energy"][cell] = energy(answers.every_score)
+            columns["energy"][cell] = np.logaddexp(0, every) if several else energy(every)
         if labels is not None and "top5" in columns:
             columns["top5"][cell] = (best == labels[answers.rows][:, None]).any(axis=1)
-    return columns
+    return {name: label_rows(own) for name, own in columns.items()} if several else columns
 
 
 @dataclass(frozen=True)
@@ -124,14 +126,14 @@ class Bench:
     @classmethod
     def of(cls, run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> Bench:
         """The members of all variants that a plan names."""
-        from scotoma.inference.members import network_of
+        from scotoma.inference.members import labels_network
 
         members = (run.member(name, k) for name, many in plan.members.items() for k in range(many))
         (every,) = shards(run.config.most_models, 1)
         graphs = graph_files(run, every)
-        network, best = network_of(run.config, len(examples.classes)), len(examples.classes)
-        graph = graphs[0] if graphs else None
-        return cls(run, tuple(members), replace(network, graph=graph, best=kept_classes(best)))
+        network, graph = labels_network(run.config, examples), graphs[0] if graphs else None
+        best = 1 if examples.several else kept_classes(len(examples.classes))
+        return cls(run, tuple(members), replace(network, graph=graph, best=best))
 
     @cached_property
     def _files(self) -> list[Path]:
@@ -174,7 +176,7 @@ class Suite:
         members: Files of the members of all variants.
         images: The clean pictures, a .npy file of shape (N, 3, H, W).
         example_ids: Their ids, which decide the random numbers.
-        labels: Their class ids, shape (N,).
+        labels: Their class ids, shape (N,); of several labels 0 and 1, shape (N, L).
         network: What the members have in common.
         profile: The corruptions.
         seed: Of the suite; draws count on from it.
@@ -204,7 +206,8 @@ class Suite:
             workers=0,
         )  # fmt: skip
         measures = zip(("change", "similarity"), distortion(clean, worse), strict=True)
-        return columns | {name: values.astype(np.float32) for name, values in measures}
+        each = len(self.network.thresholds) or 1
+        return columns | {name: values.astype(np.float32).repeat(each) for name, values in measures}
 
 
 def predict_corrupted(suite: Suite, conditions: Sequence[CorruptedCondition]) -> Iterator[Columns]:

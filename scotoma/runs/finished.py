@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.audit import Audit
-from scotoma.bias.fairness import examples_in_groups, fairness_of_cells
+from scotoma.bias.fairness import examples_in_groups, fairness_of_cells, pairs_as_classes
 from scotoma.bias.formulas import ClassConfusion, weigh
 from scotoma.config.techniques import TechniqueFacts
 from scotoma.datasets import AuditedExamples
@@ -40,6 +40,7 @@ def resampled_bias(
     n_classes: int,
     class_id: int | None = None,
     clusters: npt.ArrayLike | None = None,
+    of_label: npt.ArrayLike | None = None,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Floats:
@@ -55,6 +56,8 @@ def resampled_bias(
         n_classes: Number of classes.
         class_id: The class against the rest; None for the mean over all classes.
         clusters: Id of each row's cluster, shape (N,); None where every row is its own.
+        of_label: Which of several labels each row is about, as `member_fairness` has it; None for
+            one label.
         draws: How many.
         seed: Of the draws.
 
@@ -76,14 +79,19 @@ def resampled_bias(
     weights: Floats | None = None
     for place, predicted in enumerate(populations):
         y, p, group, rows = examples_in_groups(labels, predicted, groups, n_classes)
+        shape, each = (len(np.asarray(groups)), n_classes), 1
+        if of_label is not None:
+            y, p, each = pairs_as_classes(y, p, np.asarray(of_label)[rows])
+            shape = (shape[0], each + 1)
         if weights is None:
             weights = _weights(ids, rows, np.asarray(labels).size, draws, seed)
-        shape = (len(np.asarray(groups)), n_classes)
         members = p.shape[1]
         step = max(1, CHUNK // (members * shape[0] * shape[1]))
         for start in range(0, draws, step):
             part = weights[start : start + step]
-            cells = _confusion(y, p, group, shape, part)
+            cells = _confusion(y, p, group, shape, part, each)
+            if of_label is not None:
+                cells = ClassConfusion(cells.cells[..., :each])
             for m, metric in enumerate(metrics):
                 found = fairness_of_cells(metric, cells)
                 values = found.overall if class_id is None else found.per_class[:, class_id]
@@ -100,8 +108,9 @@ def _weights(ids: Codes | None, rows: Codes, n: int, draws: int, seed: int) -> F
 
 
 def _confusion(
-    y: Codes, p: Codes, group: Codes, shape: tuple[int, int], weights: Floats
-) -> ClassConfusion:
+    y: Codes, p: Codes, group: Codes, shape: tuple[int, int], weights: Floats,
+    rows_an_example: int,
+) -> ClassConfusion:  # fmt: skip
     """Weighted counts of each class against the rest, (G, draws x M, C)."""
     own = group * shape[1]
     # Of every prediction of a class whether it is right: the last of two cells.
@@ -109,7 +118,8 @@ def _confusion(
     counts = weigh(codes, weights, (*shape, 2))
     positive, tp = counts.sum(axis=-1), counts[..., 1]
     actual = weigh((own + y)[:, None], weights, (*shape, 1))[..., 0].repeat(p.shape[1], axis=1)
-    return ClassConfusion.of(positive, tp, actual, actual.sum(axis=2, keepdims=True))
+    n = actual.sum(axis=2, keepdims=True) / rows_an_example
+    return ClassConfusion.of(positive, tp, actual, n)
 
 
 Cells: TypeAlias = Mapping[str, tuple[Flags, Ints]]  # of each group who is in it, and class counts
@@ -290,8 +300,9 @@ def bias_on_other_test_sets(
         partition.masks[[of == (attribute,) for of in partition.attributes]],
         metrics,
         n_classes=len(test.classes),
-        class_id=None if positive is None else test.classes.index(str(positive)),
+        class_id=None if positive is None or test.several else test.classes.index(str(positive)),
         clusters=test.clusters,
+        of_label=test.of_label,
         seed=first.run.config.population.seed,
     )
     keys = product(audits, variants, metrics)
@@ -319,7 +330,7 @@ def cies_of_minority_cells(
     if not training.ids or not training.labelled:
         return []
     minority = minority_examples(
-        _of_attribute(training, attribute), _of_attribute(test, attribute), test.labels
+        _of_attribute(training, attribute), _of_attribute(test, attribute), _class_ids(test)
     )
     if not minority.any():
         return []
@@ -365,12 +376,21 @@ def minority_examples(training: Cells, test: Cells, labels: Codes) -> Flags:
 
 def _of_attribute(examples: AuditedExamples, attribute: str) -> Cells:
     """Of each group of an attribute which examples are in it, and how many of each class."""
-    groups = examples.partition()
+    groups, labels = examples.partition(), _class_ids(examples)
+    classes = len(examples.several) or len(examples.classes)
+    known = np.arange(classes + 1) < classes  # what has no label is in no rare cell
     return {
-        key: (mask, np.bincount(examples.labels[mask], minlength=len(examples.classes)))
+        key: (mask, known * np.bincount(labels[mask], minlength=classes + 1))
         for key, mask, of in zip(groups.keys, groups.masks, groups.attributes, strict=True)
         if of == (attribute,)
     }
+
+
+def _class_ids(examples: AuditedExamples) -> Codes:
+    """Class id of each row; of several labels the label that is there, else one more."""
+    if examples.of_label is None:
+        return examples.labels
+    return pairs_as_classes(examples.labels, examples.labels[:, None], examples.of_label)[0]
 
 
 def _flags(finished: FinishedAudit, variant: str, test: AuditedExamples) -> Flags:

@@ -206,12 +206,14 @@ def unstable(tournament: Tournament, adversarial: Collection[str]) -> list[str]:
 
 
 def _test_set(finished: FinishedTechniques) -> str:
-    """Count the test examples, and their clusters where rows belong together."""
+    """Count the test examples, and their clusters where they belong together."""
     test = next(iter(finished.audits.values())).test
-    rows = f"{len(test.ids):,} test examples"
-    if test.clusters is None:
-        return rows
-    return f"{rows} in {len(set(test.clusters.tolist())):,} clusters"
+    examples = len(test.image_ids)
+    said = f"{examples:,} test examples"
+    if test.several:
+        said += f" with {len(test.several):,} labels each"
+    clusters = examples if test.clusters is None else len(set(test.clusters.tolist()))
+    return said if clusters == examples else f"{said} in {clusters:,} clusters"
 
 
 def _numbered(techniques: Sequence[str]) -> list[list[str]]:

@@ -72,7 +72,7 @@ def robustness(run: Run) -> Iterator[Leaves]:
     from scotoma.robustness.measure import measure_robustness
 
     seen, sets = open_seen(run, plan, examples), open_sets(run, plan, examples)
-    write_json(section, measure_robustness(plan, len(examples.ids), seen, list(sets)))
+    write_json(section, measure_robustness(plan, examples, seen, list(sets)))
     if plan.profile is not None:
         _draw(run.strip, plan, plan.profile)
 
@@ -108,7 +108,8 @@ def _predict(bench: Bench, plan: RobustnessPlan, examples: AuditedExamples) -> R
         The plan, with the checkpoints that were chosen.
     """
     run, asked = bench.run, plan.config
-    ids, labels = [examples.ids[row] for row in plan.rows], examples.labels[plan.rows]
+    chosen = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
+    ids, labels = chosen.ids, chosen.labels
     shown = part_digest(run, "shown")
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
@@ -116,7 +117,8 @@ def _predict(bench: Bench, plan: RobustnessPlan, examples: AuditedExamples) -> R
         def decoded() -> Path:
             """The pictures, decoded once, in a file that workers share."""
             if not images.exists():
-                decode_images_to(images, AuditedExamples.read(run.examples, only=ids))
+                pictures = AuditedExamples.read(run.examples, only=chosen.pictured.ids)
+                decode_images_to(images, pictures)
             return images
 
         if asked.checkpoints is not None:
@@ -156,8 +158,8 @@ def _predict(bench: Bench, plan: RobustnessPlan, examples: AuditedExamples) -> R
                 if still_due:
                     if answers is None:
                         suite = Suite(
-                            bench.members, decoded(), tuple(ids), labels, bench.network, profile,
-                            run.config.population.seed, asked.confidence,
+                            bench.members, decoded(), tuple(chosen.image_ids), chosen.shown_labels,
+                            bench.network, profile, run.config.population.seed, asked.confidence,
                         )  # fmt: skip
                         answers = predict_corrupted(suite, due_ones)
                     write(step[1], ids, next(answers))

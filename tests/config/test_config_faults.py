@@ -286,15 +286,17 @@ SEVERAL = {
     ),
     "a technique of one label": (
         "variants", "mitigation: {technique: JTT}\nvariants",
-        "mitigation.technique JTT is for one label and label.columns names several; choose one of "
+        "mitigation.technique JTT is for one label and label.columns names several; choose among "
         "R1, R2, R3",
     ),
-    "a tournament": (
-        "variants", "tournament: {techniques: [JTT]}\nvariants",
-        "tournament is for one label and label.columns names several; leave out one of them",
+    "a tournament of such a technique": (
+        "variants", "tournament: {techniques: [R1, JTT], attribute: x}\nvariants",
+        "tournament.techniques JTT is for one label and label.columns names several; choose among "
+        "R1, R2, R3",
     ),
-    "corrupted pictures": (
-        "variants", "robustness: {profile: scaled}\nvariants", "robustness is for one label",
+    "other test sets": (
+        "variants", "robustness: {sets: [{name: a, folder: b}]}\nvariants",
+        "robustness.sets has a folder a class and label.columns names several labels",
     ),
     "groups of the attribute": (
         "variants", "groups: {label_name: {column: x}}\nvariants", "name another label.attribute",

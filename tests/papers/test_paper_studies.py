@@ -122,7 +122,7 @@ def of_study(base: str, techniques: list[str]) -> Any:
     accuracy = load("fairness_variance_runs").accuracy
     rows: list[dict[str, Any]] = []
     classes = tuple(f"class {i}" for i in range(20))
-    measure: Any = FairnessOfRuns(SimpleNamespace(classes=classes), None, None)  # type: ignore[arg-type]
+    measure: Any = FairnessOfRuns(SimpleNamespace(classes=classes, several=()), None, None)  # type: ignore[arg-type]
     for technique in (base, *techniques):
         values = {metric: fairness_values(technique, metric) for metric in variance.NAMES}
         pairs = {m: (fairness_values(base, m)[:, -1], own[:, -1]) for m, own in values.items()}

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from scotoma.bias.member_fairness import label_fairness, member_fairness
+from scotoma.bias.member_fairness import member_fairness
 from scotoma.config import Config, load_config, parse_config
 from scotoma.config.label import Label
 from scotoma.datasets.coco_labels import coco_labels
@@ -155,8 +155,9 @@ def test_the_seven_metrics_are_means_over_labels(audited: Path, audit: dict[str,
 def test_label_fairness_follows_the_formula_of_the_study() -> None:
     rng = np.random.default_rng(5)
     present, predicted = rng.integers(0, 2, (2, 60)), rng.integers(0, 2, 60)
-    y, p, label, woman = present[0], predicted, np.arange(60) % 3, rng.random(60) < 0.5
-    found = label_fairness(y, p[:, None], [woman, ~woman], label, n_labels=3)
+    y, p, label = present[0], predicted, np.arange(60) % 3
+    woman = (rng.random(20) < 0.5).repeat(3)  # a row for each label of each example
+    found = member_fairness(y, p[:, None], [woman, ~woman], n_classes=2, of_label=label)
     dp = [abs(p[(label == k) & woman].mean() - p[(label == k) & ~woman].mean()) for k in range(3)]
     assert found["DP"].per_class[0] == pytest.approx(dp)
     assert found["DP"].values[0] == pytest.approx(np.mean(dp))

@@ -19,7 +19,7 @@ from scotoma.audit.base import rows_at
 from scotoma.bias import selection_changes, tally
 from scotoma.bias.counting import RateMetric
 from scotoma.bias.gaps import gap_rows
-from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
+from scotoma.bias.member_fairness import MemberFairness, member_fairness
 from scotoma.config.label import Label
 from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
@@ -38,21 +38,6 @@ Measured = Mapping[tuple[str, str], MemberFairness]
 
 
 @dataclass(frozen=True, eq=False)
-class LabelRows:
-    """Which label each row is about, where examples have several.
-
-    Attributes:
-        attribute: The attribute whose values are the labels.
-        names: The labels.
-        codes: Which label, shape (N,).
-    """
-
-    attribute: str
-    names: tuple[str, ...]
-    codes: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
 class FairnessOfRuns:
     """The seven metrics of the fixed-seed study on every member, by attribute.
 
@@ -62,13 +47,13 @@ class FairnessOfRuns:
         examples: The test examples.
         positive: Id of the positive class; None for the mean over the classes.
         dense: Class ids of the dense members, shape (N, K).
-        labels: Several labels, which the metrics are then averaged over; None for one.
+        labels: The attribute of several labels, which metrics are averaged over; empty for one.
     """
 
     examples: AuditedExamples
     positive: int | None
     dense: NDArray[np.unsignedinteger[Any]]
-    labels: LabelRows | None = None
+    labels: str = ""
 
     def of_dense(self) -> list[dict[str, Any]]:
         """Measure the dense members: rows of every attribute and metric."""
@@ -99,24 +84,16 @@ class FairnessOfRuns:
         found: dict[tuple[str, str], MemberFairness] = {}
         for attribute in self.examples.attributes:
             masks = groups.masks[[of == (attribute,) for of in groups.attributes]]
-            if self.labels is None:
-                metrics = member_fairness(
-                    self.examples.known_labels, predicted, masks,
-                    n_classes=len(self.examples.classes), class_id=self.positive,
-                    clusters=self.examples.clusters,
-                    measured=sum(map(is_label, self.examples.classes)),
-                )  # fmt: skip
-            elif attribute == self.labels.attribute:
+            if attribute == self.labels:
                 continue  # a label is nobody
-            else:
-                metrics = label_fairness(
-                    (self.examples.labels == self.positive).astype(np.uint8),
-                    (predicted == self.positive).astype(np.uint8),
-                    masks,
-                    self.labels.codes,
-                    n_labels=len(self.labels.names),
-                    clusters=self.examples.clusters,
-                )
+            metrics = member_fairness(
+                self.examples.known_labels, predicted, masks,
+                n_classes=len(self.examples.classes),
+                class_id=None if self.labels else self.positive,
+                clusters=self.examples.clusters,
+                measured=sum(map(is_label, self.examples.classes)),
+                of_label=self.examples.of_label,
+            )  # fmt: skip
             found |= {(attribute, name): one for name, one in metrics.items()}
         return found
 
@@ -128,8 +105,8 @@ class FairnessOfRuns:
     ) -> list[dict[str, Any]]:
         """Lay out the numbers of one attribute and metric, the mean over the members first."""
         attribute, metric = key
-        classes = self.examples.classes if self.labels is None else self.labels.names
-        one_class = self.positive is not None and self.labels is None
+        classes = self.examples.several or self.examples.classes
+        one_class = self.positive is not None and not self.labels
         of_classes, count = one.values if one_class else one.per_class, len(one.values)
         alone, worst = spread(of_classes) if count > 1 else (_one_member(count), None)
         mean = {"mean": bare(float(one.values.mean()), count, reason=one.reason)}
@@ -303,10 +280,8 @@ class Harms:
 
     @cached_property
     def _runs(self) -> FairnessOfRuns:
-        whole, rows = self._whole, None
-        if whole is not None:
-            rows = LabelRows(self.label.attribute, tuple(whole.names), whole.codes)
-        return FairnessOfRuns(self.examples, self.positive, self.dense.predicted, rows)
+        labels = self.label.attribute if self.label.columns else ""
+        return FairnessOfRuns(self.examples, self.positive, self.dense.predicted, labels)
 
     @property
     def _varies(self) -> bool:
@@ -382,8 +357,8 @@ class Harms:
 
         # Who says why nobody can ask has been asked.
         asks = not self.detectors and all(note.rule != "chance" for note in notes)
-        of_label = None if whole is None else whole.codes
-        chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
+        strata = self.examples.of_label
+        chance = as_examples(self.examples).chance(self.dense, strata=strata) if asks else ()
         before: dict[str, dict[Any, Any]] = {}
         if self.clarify:
             of_data, of_dense = self._outcomes.of_data(), self._outcomes.of_dense()

@@ -43,12 +43,6 @@ class WholeExamples:
         return self.label.columns
 
     @cached_property
-    def codes(self) -> NDArray[np.int64]:
-        """Which label each row is about, shape (N,)."""
-        place = {name: k for k, name in enumerate(self.names)}
-        return np.array([place[name] for name in self.examples.table[self.label.attribute]])
-
-    @cached_property
     def ids(self) -> list[str]:
         """The examples, in order."""
         first = self.names[0]
