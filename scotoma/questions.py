@@ -79,6 +79,14 @@ QUESTIONS: dict[str, Question] = {
         unlabelled=("unanswered",),
         sections={40: "bias.section:unanswered_section"},
     ),
+    "endings": Question(
+        "how answers ended, where compared logs say it: the shares `cut_off`, `refused` and "
+        "without a tool call (`tool_call`), and the number of `output_tokens`; `unknown` is the "
+        "share of examples whose ending is not known: they are left out.",
+        step="prepare",
+        metrics=("cut_off", "refused", "tool_call", "output_tokens"),
+        unlabelled=("cut_off", "refused", "tool_call", "output_tokens"),
+    ),
     "gaps": Question(
         "how much more the error of `group_b` rises than that of `group_a`, which is the "
         "advantaged one where the configuration names it (`rise_a`, `rise_b`, and `gap`, with the "

@@ -12,6 +12,12 @@ RATE_NAMES = {  # what readers call them
     "fnr": "FNR",
     "unanswered": "share unanswered",
 }
+ENDING_NAMES = {  # how answers ended
+    "cut_off": "share cut off",
+    "refused": "share refused",
+    "tool_call": "share without a tool call",
+    "output_tokens": "tokens of output",
+}
 
 
 class ClassRates(Part):

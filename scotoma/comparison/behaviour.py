@@ -8,14 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from scotoma.audit.base import rows_at
 from scotoma.comparison.means import GroupScoreEffect, MeanChange, group_effects, score_table
 from scotoma.comparison.reruns import BEHAVIOURS, SIDES
-from scotoma.numbers.inputs import Codes, Flags
+from scotoma.numbers import none_seen, undefined
+from scotoma.numbers.inputs import Codes, Flags, Floats
 from scotoma.printable import printable
+from scotoma.questions import QUESTIONS
 from scotoma.readers.pairing import Pairing
 from scotoma.readers.record import SCORE, EvaluationLog
 
@@ -175,20 +179,66 @@ def behaviours(
         masks: Key of each group to its rows, bool, shape (n,).
         clusters: Number of each row's cluster, or None.
     """
+    example = table["example"]
     for name, rising_is_harm in BEHAVIOURS.items():
-        columns = [f"{name}_{side}" for side in SIDES]
-        if not {*columns} <= {*table.columns}:
+        if (sides := _sides(table, name)) is None:
             continue
-        before, after = (table[own].fill_null(float("nan")).to_numpy() for own in columns)
-        said = np.isfinite(before), np.isfinite(after)
-        example = table["example"]
-        known = ~example.is_in(example.filter(pl.Series(~(said[0] & said[1])))).to_numpy()
+        before, after, known = sides
         if not known.any() or not (before[known].any() or after[known].any()):
             continue
         own = None if clusters is None else clusters[known]
         scores = score_table(before[known], after[known], own)
         inside = {key: mask[known] for key, mask in masks.items() if mask[known].any()}
         groups = group_effects(scores, inside)
-        first, second = (example.filter(pl.Series(~one)).n_unique() for one in said)
+        first, second = (
+            example.filter(pl.Series(~np.isfinite(side))).n_unique() for side in (before, after)
+        )
         whole = scores.change()
         yield Behaviour(name, rising_is_harm, scores.binary, whole, groups, (first, second))
+
+
+def _sides(table: pl.DataFrame, name: str) -> tuple[Floats, Floats, Flags] | None:
+    """A behaviour before and after, and which rows are of examples that say it on both sides."""
+    columns = [f"{name}_{side}" for side in SIDES]
+    if not {*columns} <= {*table.columns}:
+        return None
+    before, after = (table[own].fill_null(float("nan")).to_numpy() for own in columns)
+    lacking = table["example"].filter(pl.Series(~(np.isfinite(before) & np.isfinite(after))))
+    return before, after, ~table["example"].is_in(lacking.unique().implode()).to_numpy()
+
+
+def ending_rows(
+    table: pl.DataFrame, masks: Mapping[str, Flags], clusters: Codes
+) -> Iterator[dict[str, Any]]:
+    """Lay out how answers ended as rows of an audit, which a gate may judge: more of each is harm.
+
+    Args:
+        table: That of `PairedRows`.
+        masks: Key of each group to its rows, bool, shape (n,); all examples too.
+        clusters: Number of each row's cluster.
+    """
+    for name in QUESTIONS["endings"].metrics:
+        if (sides := _sides(table, name)) is None:
+            continue
+        before, after, known = sides
+        if name == "tool_call":  # none is harm
+            before, after = 1 - before, 1 - after
+        scores = score_table(before[known], after[known], clusters[known]) if known.any() else None
+        for group, mask in masks.items():
+            n = np.unique(clusters[mask]).size
+            unknown = np.unique(clusters[mask & ~known]).size / n
+            numbers = {"unknown": undefined("counted", value=unknown, n=n, members=1)}
+            spreads = {}
+            if scores is None or not (mask & known).any():
+                numbers["absolute"] = undefined("no example says how it ended", n=0, members=1)
+                numbers |= dict.fromkeys(("dense", "compressed", "relative"), numbers["absolute"])
+            else:
+                change = scores.change(mask[known])
+                relative = change.worsening(lower_is_better=True)
+                if name == "output_tokens" and (before == after)[mask & known].all():
+                    # Answers that were not seen to change may change by as much as their mean.
+                    relative = none_seen(0.0, n=change.n, members=1)
+                numbers |= {"dense": change.before, "compressed": change.after}
+                numbers |= {"absolute": change.change, "relative": relative}
+                spreads = {"absolute": change.variance, "relative": change.log_variance}
+            yield from rows_at({"metric": name, "group": group}, numbers, spreads=spreads)

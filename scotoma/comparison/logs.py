@@ -28,6 +28,7 @@ from scotoma.comparison.measure import (
     is_lower_better,
     measure_rows,
     refusal_pattern,
+    with_tasks,
     wording,
 )
 from scotoma.comparison.reruns import (
@@ -40,6 +41,7 @@ from scotoma.comparison.reruns import (
 )
 from scotoma.comparison.strata import Strata, StrataLosses, same_questions, stratum_losses
 from scotoma.errors import ConfigError, DataError
+from scotoma.numbers.enough import sampling_margin
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import CORRECT, LogColumns
 from scotoma.readers.logs import (
@@ -295,8 +297,8 @@ def compared(
         wanted, pairs = patterns(question.tasks, logs[0]), []
         for model, log in zip(models[1:], logs[1:], strict=True):
             begun = [one for one in wanted if not going_on or matches(one, [*{*log} & {*logs[0]}])]
-            own = replace(question, tasks=tuple(begun))
-            one = _compared(own, (models[0], model), (logs[0], log), asked)
+            about = replace(question, tasks=tuple(begun))
+            one = _compared(about, (models[0], model), (logs[0], log), asked)
             if going_on and not any(note.blocks_pass for note in one.admission):
                 kept = {
                     task: replace(before, scores=tuple(
@@ -306,8 +308,8 @@ def compared(
                     if task in one.logs[0] or task not in log
                 }  # fmt: skip
                 begun = [one for one in wanted if matches(one, kept)]
-                own = replace(question, tasks=tuple(begun))
-                original = _compared(own, (models[0], models[0]), (kept, kept), asked)
+                about = replace(question, tasks=tuple(begun))
+                original = _compared(about, (models[0], models[0]), (kept, kept), asked)
                 awaited = tuple(one for one in wanted if one not in begun)
                 one = replace(one, original=original, awaited=awaited)
             pairs.append(one)
@@ -451,6 +453,7 @@ def _compared(
         missing = silent[f"unanswered_{side}"].to_numpy()[:, None]
         admission += unanswered_note(missing, model.name, variant=model.name)
     groups, questions = _groups(question, rows, asked)
+    admission += _ends_of_groups(question, rows, asked, models[1].name)
     if (strata := question.strata) is not None:
         rows, kept, strata, told = same_questions(
             rows, questions, groups.values.get(strata.attribute), strata,
@@ -506,6 +509,28 @@ def _ends(
             for one in found.sentences
         ]  # fmt: skip
     return notes
+
+
+def _ends_of_groups(
+    question: CompareQuestion, rows: PairedRows, asked: Mapping[str, GroupColumn], name: str
+) -> Iterator[AdmissionNote]:
+    """Give no PASS where a group lacks more endings than its PASS lets rise."""
+    if not rows.left_out.height:
+        return
+    table = pl.concat([rows.table, rows.left_out], how="diagonal_relaxed")
+    groups, _ = _groups(question, replace(rows, table=table), asked)
+    ids = pl.struct("task", "position")
+    for key, mask in with_tasks(groups.by_key, table).items():
+        sizes = [own.filter(pl.Series(inside)).select(ids.n_unique()).item() for own, inside in (
+            (table, mask), (rows.left_out, mask[rows.table.height :]),
+        )]  # fmt: skip
+        least = min(MOST_MISSING, question.margin or LEAST_MARGIN)
+        if key != "all" and sizes[1] > sizes[0] * max(least, sampling_margin(0.0, sizes[0])):
+            yield AdmissionNote(
+                rule="same_examples", subject=name, variant=name, blocks_pass=True,
+                sentence=f"{key}: of {sizes[1]:,} of {sizes[0]:,} examples it is not known how "
+                "answers ended; they are left out, and no PASS is given",
+            )  # fmt: skip
 
 
 def _note(rule: Literal["same_examples", "reading"], sentence: str, subject: str) -> AdmissionNote:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from scotoma.answers.group_keys import group_key
 from scotoma.comparison.behaviour import Behaviour, behaviours
 from scotoma.comparison.bias_scores import BiasScore, stereotypes
 from scotoma.comparison.flips import Flip, answer_codes, flips
@@ -234,8 +235,7 @@ def measure_rows(
     scores = score_table(table["score_before"].to_numpy(), table["score_after"].to_numpy(), own)
     codes = _codes(table, binary=scores.binary)
     labels = np.zeros(table.height, np.intp) if scores.binary else None
-    names = table["task"].unique(maintain_order=True).to_list()
-    tasks = {str(task): (table["task"] == task).to_numpy() for task in names}
+    tasks = task_masks(table)
     changed = () if codes is None else flips(labels, *codes, clusters=own)
     whole, groups = scores.change(), group_effects(scores, masks)
     lower_is_better = is_lower_better(metric)
@@ -250,15 +250,27 @@ def measure_rows(
         score=whole,
         flips=tuple(replace(one, count=n * one.share.value) for one in changed),
         floor=None if codes is None else _floor(table, *codes),
-        tasks=group_effects(scores, tasks) if len(tasks) > 1 else (),
+        tasks=group_effects(scores, tasks),
         groups=groups,
         alike=all_lose_alike(whole.change, groups, lower_is_better=lower_is_better),
         search=search,
         bias=tuple(stereotypes(table, clusters)) if scores.binary else (),
         wording=wording,
-        behaviours=tuple(behaviours(table, masks, own)),
+        behaviours=tuple(behaviours(table, with_tasks(masks, table), own)),
         notes=(*rows.notes, *search.notes),
     )
+
+
+def task_masks(table: pl.DataFrame) -> dict[str, Flags]:
+    """The rows of each task, where there are several."""
+    names = table["task"].unique(maintain_order=True).to_list()
+    return {str(one): (table["task"] == one).to_numpy() for one in names if len(names) > 1}
+
+
+def with_tasks(masks: Mapping[str, Flags], table: pl.DataFrame) -> dict[str, Flags]:
+    """Groups, and each of several tasks as one, by key."""
+    tasks = task_masks(table)
+    return {**masks, **{group_key([("task", name)]): mask for name, mask in tasks.items()}}
 
 
 def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | None:

@@ -7,7 +7,7 @@ are rows of one cluster: they take away noise of sampling or kernels, and add no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 import numpy as np
@@ -152,12 +152,14 @@ class PairedRows:
         reruns: Of the dense and the compressed model, the most over the tasks.
         unscored: Examples that were left out, because one of the models has no score for them.
         notes: Sentences that a reader should know.
+        left_out: The rows of these examples, as in `table`, where the score is how answers ended.
     """
 
     table: pl.DataFrame
     reruns: tuple[int, int]
     unscored: int
     notes: tuple[str, ...]
+    left_out: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def attributes(self) -> list[str]:
@@ -224,8 +226,13 @@ def paired_rows(
         for number, some in zip(reruns, (uneven, other), strict=True)
         if some
     ]
-    table = kept.with_columns(task=pl.lit(task), example=position, position=pl.col("pair"))
-    return PairedRows(table.drop("pair", "beside"), reruns, unscored, tuple(notes))
+    table, unknown = (
+        own.with_columns(task=pl.lit(task), example=position, position=pl.col("pair"))
+        for own in (kept, rows.filter(~whole & pl.lit(score in BEHAVIOURS)))
+    )
+    return PairedRows(
+        table.drop("pair", "beside"), reruns, unscored, tuple(notes), unknown.drop("pair", "beside")
+    )
 
 
 def _wrong_where_unanswered(rows: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -262,6 +269,7 @@ def joined_tasks(tasks: Sequence[PairedRows]) -> PairedRows:
         (max(one.reruns[0] for one in tasks), max(one.reruns[1] for one in tasks)),
         sum(one.unscored for one in tasks),
         tuple(note for one in tasks for note in one.notes),
+        pl.concat([one.left_out for one in tasks], how="diagonal_relaxed"),
     )
 
 

@@ -9,6 +9,9 @@ from pydantic import Field
 
 from scotoma.config.shared import Frozen, Id
 from scotoma.config.sheet import Says
+from scotoma.questions import QUESTIONS
+
+ENDINGS = QUESTIONS["endings"].metrics
 
 
 class SomeLimit(Frozen):
@@ -72,12 +75,15 @@ class GroupsRule(GateRule):
 
 
 class ChangeRule(GroupsRule):
-    """No error, FPR, FNR or share without an answer rises beyond the limits.
+    """No error, FPR, FNR, share without an answer or share that ends badly rises beyond the limits.
 
     `error_gap` is the rise of a group's error less that of the group that it is compared with.
     """
 
-    metric: Literal["fpr", "fnr", "error", "unanswered", "error_gap"]
+    metric: Literal[
+        "fpr", "fnr", "error", "unanswered", "error_gap", "cut_off", "refused", "tool_call",
+        "output_tokens",
+    ]  # fmt: skip
     over: Literal["groups", "classes", "all"] = Field(
         "groups", description="Every group; every class against the rest; all examples together."
     )
@@ -87,10 +93,15 @@ class ChangeRule(GroupsRule):
         yield from super()._misfits()
         if self.metric == "error_gap" and self.over != "groups":
             yield f"rule {self.id!r} compares groups with each other; write over: groups"
-        if self.metric == "unanswered" and self.over == "classes":
+        if self.metric in ("unanswered", *ENDINGS) and self.over == "classes":
             yield (
-                f"rule {self.id!r} asks for missing answers over classes, and no answer is none; "
+                f"rule {self.id!r} asks how answers ended over classes, and a class is none; "
                 "write over: groups or all"
+            )
+        if self.metric == "output_tokens" and self.max_increase.absolute is not None:
+            yield (
+                f"rule {self.id!r} asks for output_tokens, whose rise is relative; write "
+                "max_increase.relative alone"
             )
         if self.metric == "error" and self.over == "classes":
             yield (

@@ -18,11 +18,13 @@ from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.audit import GateFile, plain, read_audit, read_gate, write_part
+from scotoma.audit.base import Row
 from scotoma.audit.document import DENSE, MeasuredRows
 from scotoma.commands.asking import Answer
 from scotoma.commands.compare import CompareOptions
 from scotoma.comparison.answers import admitted, are_outcomes
 from scotoma.comparison.averages_section import compared_averages
+from scotoma.comparison.behaviour import ending_rows
 from scotoma.comparison.boxes import BoxComparison
 from scotoma.comparison.candidates import candidates, candidates_section, read_costs
 from scotoma.comparison.decisions import decision_table, measure_decisions
@@ -35,7 +37,7 @@ from scotoma.comparison.logs import (
     measured_strata,
     models_of,
 )
-from scotoma.comparison.measure import LogComparison, described_rows
+from scotoma.comparison.measure import LogComparison, described_rows, with_tasks
 from scotoma.comparison.section import (
     box_sections,
     compared_document,
@@ -60,7 +62,12 @@ from scotoma.readers.logs import NoAnswerError, NoLogError, attributes_of
 from scotoma.run.folder import INPUTS
 from scotoma.run.judging import Judging
 from scotoma.run.mirror import place_here
-from scotoma.steps.import_predictions import blocking, detectors_of, precision_file
+from scotoma.steps.import_predictions import (
+    blocking,
+    detectors_of,
+    endings_file,
+    precision_file,
+)
 from scotoma.steps.in_memory import AnswersInMemory, gate_of
 from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
@@ -89,6 +96,7 @@ def judge_compared(
         ScotomaError: What an audit of these answers refuses.
     """
     answers, strata = _together(compared, pairs), compared[0].strata
+    endings = _endings(compared, answers)
     judging = _judging(options)
 
     def write(folder: Path) -> Path:
@@ -103,10 +111,13 @@ def judge_compared(
         path = _write_audit(answers, folder, compared[0].models[0], reruns=reruns, **more)
         write_compared_notes(folder, answers.notes)
         _write_texts(compared, folder)
+        write_part(endings_file(folder), endings)
         return path
 
     if options.out is None:
-        return _judge_answers(answers, judging, positive=positive, strata=strata)
+        return _judge_answers(
+            answers, judging, positive=positive, strata=strata, endings=endings.rows
+        )
     return _audit_answers(answers, write, options.out, judging, quiet=options.quiet)
 
 
@@ -117,6 +128,7 @@ def _judge_answers(
     positive: str = "",
     detectors: MeasuredRows | None = None,
     strata: Strata | None = None,
+    endings: tuple[Row, ...] = (),
 ) -> Verdict:
     """Judge answers without leaving an audit behind.
 
@@ -128,6 +140,7 @@ def _judge_answers(
         positive: The answer that is the favourable outcome; empty for none.
         detectors: AP and AR, where the examples are boxes.
         strata: Whose losses are judged beside that of their reference.
+        endings: How answers ended.
     """
     dense, *others = answers.populations
     named = {own.variant: own for own in others}  # an audit of files has them in natural order
@@ -143,13 +156,27 @@ def _judge_answers(
     audit = answers.audit(
         positive=positive or None,
         advantaged={} if strata is None else {strata.attribute: strata.reference},
-        strata=None if strata is None else strata.attribute,
+        strata=None if strata is None else strata.attribute, endings=endings,
         clarify="clarify" in levels, run_to_run="fairness" in levels,
         class_rates=rules is not None and bool(class_rates_asked(rules)),
         slices=SliceSettings(features=described) if searches else None, detectors=detectors,
         project="compare",
     )  # fmt: skip
     return gate_of(audit, rules, judging.as_of), audit.admission
+
+
+def _endings(compared: Sequence[ComparedLogs], answers: AnswersInMemory) -> MeasuredRows:
+    """How answers ended, of the groups of an audit; no rows where no log says it."""
+    keys, (_, *others) = answers.examples.partition().keys, answers.populations
+    rows = [
+        {"variant": own.variant, **row}
+        for one, own in zip(compared, others, strict=True)
+        for row in ending_rows(
+            one.rows.table, with_tasks(one.groups.by_key, one.rows.table), one.rows.clusters
+        )
+        if row["group"] in keys
+    ]
+    return MeasuredRows.model_validate(jsonable({"rows": rows}))
 
 
 def _audit_answers(

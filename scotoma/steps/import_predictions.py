@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
+from scotoma.audit.base import Row
 from scotoma.audit.document import DENSE, MeasuredRows
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import part_digest
@@ -44,6 +45,11 @@ from scotoma.storage.files import written
 def precision_file(folder: Path) -> Path:
     """Name the file in a folder."""
     return folder / "precision.json"
+
+
+def endings_file(folder: Path) -> Path:
+    """Name the file of how answers ended in a folder."""
+    return folder / "endings.json"
 
 
 def blocking(notes: Iterable[AdmissionNote], variant: str) -> Iterator[AdmissionNote]:
@@ -87,10 +93,20 @@ def detectors_of(
 
 def read_detectors(run: Run) -> MeasuredRows | None:
     """Read AP and AR of the detectors of a run, and notes; None where it audits no detectors."""
+    return _read_beside(run, precision_file)
+
+
+def read_endings(run: Run) -> tuple[Row, ...]:
+    """Read how answers ended; none where no logs were compared that say it."""
+    found = _read_beside(run, endings_file)
+    return () if found is None else found.rows
+
+
+def _read_beside(run: Run, file: Callable[[Path], Path]) -> MeasuredRows | None:
     if not run.config.source.has_answers:
         return None
     for folder in (run.root, run.path(INPUTS)):
-        path = precision_file(folder)
+        path = file(folder)
         run.fetch(path)
         if path.exists():
             return read_part(path, MeasuredRows)

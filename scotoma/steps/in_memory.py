@@ -15,6 +15,7 @@ from scotoma.answers.admission import NO_ANSWER, NO_LABEL, is_label
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import NumberedClasses, Pair
 from scotoma.audit import Audit, GateFile, as_text
+from scotoma.audit.base import Row
 from scotoma.audit.document import (
     DENSE,
     BiasSection,
@@ -156,6 +157,7 @@ class AnswersInMemory:
         slices: SliceSettings | None = None,
         detectors: MeasuredRows | None = None,
         strata: str | None = None,
+        endings: tuple[Row, ...] = (),
         project: str = "notebook",
     ) -> Audit:
         """Measure the answers as an audit of predictions does.
@@ -169,6 +171,7 @@ class AnswersInMemory:
             slices: How to search for slices; None for no search.
             detectors: AP and AR, where the examples are boxes.
             strata: The attribute whose values ask the same of every cluster; None for none.
+            endings: How answers ended.
             project: What the audit is called.
 
         Raises:
@@ -213,6 +216,7 @@ class AnswersInMemory:
             BiasSection.model_validate(jsonable(section)),
             DivergenceSection.model_validate(jsonable(scored)),
             detectors,
+            endings,
         )
         described = audited_header(
             examples, examples.split("train"), project=project, positive=positive,

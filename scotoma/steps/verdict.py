@@ -17,6 +17,7 @@ from scotoma.printable import printable
 from scotoma.processes import progress
 from scotoma.run import Run, checksums
 from scotoma.run.finished import run_folder
+from scotoma.run.folder import INPUTS
 from scotoma.run.judging import Judging
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
@@ -44,6 +45,12 @@ def verdict(run: Run) -> Iterator[Leaves]:
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.class_rates, *previous]
+    if run.config.source.has_answers:
+        from scotoma.steps.import_predictions import endings_file
+
+        endings = endings_file(run.path(INPUTS))
+        run.fetch(endings)
+        inputs += [endings] if endings.exists() else []
     if run.config.source.boxes is not None:
         from scotoma.steps.import_predictions import precision_file
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scotoma.audit.findings import Findings
 from scotoma.audit.gate import GateResult, JudgedVariant, TestResult
-from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.groups import ENDING_NAMES, RATE_NAMES
 from scotoma.config.gate import GateRules, Rule
 from scotoma.document import Cell, Chart, Column, Facts, Interval, Noted, Section, Table, show
 from scotoma.numbers import FEW_RUNS
@@ -232,7 +232,7 @@ runs'
         over=OVER.get(known["over"], "a slice that nobody named"),
         by=" and ".join(f"by more than {part}" for part in parts),
         share=f"{100 * margin:.2f}%", points=f"{100 * margin:.2f} points",
-        rate=RATE_NAMES.get(rule.metric, "error beyond its reference's"),
+        rate=(RATE_NAMES | ENDING_NAMES).get(rule.metric, "error beyond its reference's"),
         top="top-5 " if known["top"] == 5 else "",
         what="relative robustness" if known["scale"] == "relative" else "accuracy",
         under=kinds or "corruption", kinds=f" under {kinds}" if kinds else "",

@@ -10,11 +10,12 @@ import numpy as np
 
 from scotoma.audit.base import Quantity
 from scotoma.audit.gate import DecidingInterval, Margins, TestResult
-from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.groups import ENDING_NAMES, RATE_NAMES
 from scotoma.numbers import Estimate, Variance, satterthwaite
-from scotoma.numbers.enough import FEW
+from scotoma.numbers.enough import FEW, sampling_margin
 from scotoma.verdict.evidence import Rise
 
+RATES = {*RATE_NAMES, *ENDING_NAMES} - {"output_tokens"}
 Kind = Literal["relative", "absolute", "score", "level"]
 Side = Literal["at least", "at most"]
 
@@ -246,7 +247,7 @@ def rise_test(
     harms, dense = bounds(margins.absolute), change.dense
     reasons = [absolute.reason if math.isnan(absolute.value) else ""]
     reasons += [one.estimate.reason for one in harms]
-    if margins.relative is not None and dense is not None and metric in RATE_NAMES:
+    if margins.relative is not None and dense is not None and metric in RATES:
         known = relative is not None and not math.isnan(relative.low)
         if not (known and dense.events >= min_events) and not math.isnan(dense.high):
             widest = max(margins.relative * _highest(dense), margins.absolute or 0.0)
@@ -270,27 +271,6 @@ def _highest(rate: Estimate) -> float:
         return rate.high
     most = float(gammaincinv(rate.events + 1, (1 + rate.level) / 2))
     return min(rate.high, rate.value * most / rate.events)
-
-
-def sampling_margin(rate: float, n: int) -> float:
-    """Compute two standard errors of a dense rate: what another test set moves it by anyway.
-
-    A rise of this size is within what two test sets of this size differ by, so that nobody could
-    tell it from luck; a finer margin would never be cleared.
-
-    Args:
-        rate: Rate of the dense models, a fraction; taken for at least 1/(n + 2), at most the rest.
-        n: Examples at risk (or clusters), at least 1.
-
-    Returns:
-        A fraction.
-
-    >>> round(sampling_margin(0.10, 900), 3), round(sampling_margin(0.0, 98), 3)
-    (0.02, 0.02)
-    """
-    least = 1 / (n + 2)
-    p = min(max(rate, least), 1 - least)
-    return 2 * math.sqrt(p * (1 - p) / n)
 
 
 def clearing_margin(rate: float, n: int, margin: float | None) -> float | None:

@@ -13,12 +13,12 @@ from typing import Any
 from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit.base import At, Row
 from scotoma.audit.gate import Margins
-from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.groups import ENDING_NAMES, RATE_NAMES
 from scotoma.audit.previous import EXCESS
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config.gate import GateRules, Rule, refuse_unfit_rules
 from scotoma.numbers import Estimate, heterogeneity, undefined
-from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
+from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES, sampling_margin
 from scotoma.questions import question_of
 from scotoma.verdict.evidence import AuditRows, Rise, known
 from scotoma.verdict.gate_test import (
@@ -31,6 +31,7 @@ from scotoma.verdict.gate_test import (
 from scotoma.verdict.levels import NO_ATTRIBUTES, level_sentence, level_tests
 from scotoma.verdict.since_previous import Before
 
+MOST_UNKNOWN = 0.01  # share of a group whose ending may be unknown in a PASS
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
 UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"
 NO_SLICES = "the audit measured no slices"
@@ -234,6 +235,38 @@ RATES = RuleKind(
     dense_rate=_dense,
     nothing=_no_rates,
 )
+
+
+def _ends(kind: RuleKind, asking: Asking) -> list[GateTest]:
+    """Ask how answers ended; no PASS where more is not known than the rule lets rise."""
+    asked = []
+    for at in kind.chosen(asking):
+        unknown, (_, margin) = at["unknown"].number, asking.margins(at)
+        one = kind.test(asking, at)
+        most = max(min(MOST_UNKNOWN, margin or MOST_UNKNOWN), sampling_margin(0.0, unknown.n))
+        if (share := known(unknown.value)) > most:
+            why = f"{100 * share:.1f}% of {unknown.n:,} examples do not say how they ended"
+            one = replace(one, clears=(), reason=why)
+        asked.append(one)
+    return asked
+
+
+def _no_endings(asking: Asking) -> str:
+    said = asking.rows.audit.numbers("endings", metric=asking.rule.metric)
+    return _no_rates(asking) if said else "the answers do not say how they ended"
+
+
+ENDINGS = replace(
+    RATES,
+    rows=_rows(
+        absolute="absolute", relative="relative", dense="dense", compressed="compressed",
+        unknown="unknown",
+    ),
+    words=lambda asking, row: f"{ENDING_NAMES[asking.rule.metric]} {asking.name(row)}",
+    nothing=_no_endings,
+    label=lambda asking: ENDING_NAMES[asking.rule.metric],
+    tests=_ends,
+)  # fmt: skip
 
 
 def _gaps(asking: Asking) -> Iterator[At]:
@@ -494,6 +527,8 @@ LEVELS = RuleKind(
 KINDS = {
     **dict.fromkeys(("error", "fpr", "fnr", "unanswered"), RATES),
     "error_gap": GAPS,
+    **dict.fromkeys(("cut_off", "refused", "tool_call"), ENDINGS),
+    "output_tokens": replace(ENDINGS, dense_rate=None, fewest=FEWEST_SCORES),
     "cie_share_excess": EXCESSES,
     "labels_changed": CHANGED,
     "classes_hurt": CLASSES,

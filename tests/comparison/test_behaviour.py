@@ -430,3 +430,111 @@ def test_a_file_of_several_providers_beside_another_has_a_way_out(tmp_path: Path
     assert [one["models"] for one in measured("compare", three)["comparisons"]] == [
         ["base", "int4"], ["base", "int8"],
     ]  # fmt: skip
+
+
+RULES = """rules:
+  - {id: error, metric: error, over: all, max_increase: {relative: 0.5, absolute: 0.2}}
+  - {id: cut_off, metric: cut_off, max_increase: {absolute: 0.05}}
+  - {id: refused, metric: refused, over: all, max_increase: {absolute: 0.01}}
+  - {id: calls, metric: tool_call, over: all, max_increase: {absolute: 0.02}}
+  - {id: length, metric: output_tokens, max_increase: {relative: 0.1}}
+"""
+
+
+def ruled(folder: Path, text: str = RULES) -> Path:
+    path = folder / "gate.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_gate_file_judges_how_answers_end_beside_the_score(tmp_path: Path) -> None:
+    sides, out = [drawn(side) for side in range(2)], tmp_path / "run"
+    places = [nemo_skills(tmp_path / name, own) for name, own in zip("ab", sides, strict=True)]
+    ask = ["compare", *places, "--group", "group", "--rules", ruled(tmp_path)]
+    (one,) = measured(*ask)["gate"]["variants"]
+    tests = {(test["rule"], test["group"]): test for test in one["tests"]}
+    assert {key: test["verdict"] for key, test in tests.items()} == {
+        ("error", "all"): "PASS", ("cut_off", "group=a"): "PASS", ("cut_off", "group=b"): "FAIL",
+        ("refused", "all"): "FAIL", ("calls", "all"): "PASS", ("length", "group=a"): "PASS",
+        ("length", "group=b"): "FAIL",
+    }  # fmt: skip
+    rows = [[row for row in own if row["group"] == "b"] for own in sides]
+    cut = [np.mean([row["reason"] == "length" for row in own]) for own in rows]
+    assert tests["cut_off", "group=b"]["absolute"]["value"] == pytest.approx(cut[1] - cut[0])
+    tokens = [np.mean([row["tokens"] for row in own]) for own in rows]
+    length = tests["length", "group=b"]["relative"]
+    assert length["value"] == pytest.approx(tokens[1] / tokens[0] - 1)
+    assert "share cut off b +" in " ".join(one["sentences"])
+    assert scotoma(*ask, "--gate", "--out", out)[0] == 1
+    for path in (ruled(tmp_path), None):
+        again = measured("gate", out, *(["--rules", path] if path else []), code=1)
+        if path:
+            assert again["variants"][0]["sentences"] == one["sentences"]
+    assert {test["rule"] for test in again["variants"][0]["tests"]} == {
+        "error_all", "error_groups",
+    }  # fmt: skip
+
+
+def test_a_lost_tool_call_is_a_rise(tmp_path: Path) -> None:
+    called = without(drawn(0), 150, reason="tool_calls")
+    places = promptfoo(tmp_path / "a", called), promptfoo(tmp_path / "b", drawn(0))
+    text = "rules: [{id: calls, metric: tool_call, over: all, max_increase: {absolute: 0.1}}]"
+    (one,) = measured("compare", *places, "--rules", ruled(tmp_path, text))["gate"]["variants"]
+    assert one["tests"][0]["absolute"]["value"] == pytest.approx(150 / N)
+    assert one["verdict"] == "FAIL"
+
+
+@pytest.mark.parametrize(("unknown", "verdict"), [(1, "PASS"), (20, "UNSURE")])
+def test_endings_that_are_not_known_count_by_group(
+    tmp_path: Path, unknown: int, verdict: str
+) -> None:
+    """20 of 600 are few, and many of a group of 150: what is missing there may be what rose."""
+    rows = [row | {"reason": "stop", "group": "ab"[row["id"] < 150]} for row in drawn(0)]
+    places = [nemo_skills(tmp_path / "a", rows),
+              nemo_skills(tmp_path / "b", without(rows, unknown, reason="banana"))]  # fmt: skip
+    text = RULES.replace("0.05", "0.03")
+    ask = ["compare", *places, "--group", "group", "--rules", ruled(tmp_path, text)]
+    (one,) = measured(*ask)["gate"]["variants"]
+    tests = {test["group"]: test for test in one["tests"] if test["rule"] == "cut_off"}
+    assert {key: test["verdict"] for key, test in tests.items()} == {
+        "group=a": "PASS", "group=b": verdict,
+    }  # fmt: skip
+    if verdict == "UNSURE":
+        assert tests["group=b"]["reason"] == "13.3% of 150 examples do not say how they ended"
+
+
+def test_few_unknown_endings_of_all_may_be_many_of_a_group(tmp_path: Path) -> None:
+    rows = [row | {"reason": "stop", "group": "ab"[row["id"] < 60]} for row in drawn(0)]
+    places = [nemo_skills(tmp_path / "a", rows),
+              nemo_skills(tmp_path / "b", without(rows, 6, reason="banana"))]  # fmt: skip
+    ask = ["compare", *places, "--score", "cut_off", "--margin", "0.05"]
+    assert measured(*ask)["gate"]["variants"][0]["verdict"] == "PASS"
+    (one,) = measured(*ask, "--group", "group")["gate"]["variants"]
+    assert (one["verdict"], one["blocked"]) == (
+        "UNSURE", ["group=b: of 6 of 60 examples it is not known how answers ended; they are left "
+                   "out, and no PASS is given"],
+    )  # fmt: skip
+
+
+def test_rules_on_endings_that_no_log_says_are_unsure(tmp_path: Path) -> None:
+    rows = without(drawn(0), N, reason=None, tokens=None)
+    places = [nemo_skills(tmp_path / name, rows) for name in "ab"]
+    text = "rules: [{id: cut, metric: cut_off, over: all, max_increase: {absolute: 0.05}}]"
+    (one,) = measured("compare", *places, "--rules", ruled(tmp_path, text))["gate"]["variants"]
+    assert (one["verdict"], one["sentences"]) == (
+        "UNSURE", ["share cut off: the answers do not say how they ended"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "says"), [
+    ("metric: cut_off, over: classes, max_increase: {absolute: 0.1}",
+     "asks how answers ended over classes, and a class is none; write over: groups or all"),
+    ("metric: output_tokens, max_increase: {absolute: 0.1}",
+     "asks for output_tokens, whose rise is relative; write max_increase.relative alone"),
+])  # fmt: skip
+def test_rules_on_endings_that_make_no_sense(tmp_path: Path, rule: str, says: str) -> None:
+    places = [nemo_skills(tmp_path / name, drawn(0)) for name in "ab"]
+    path = ruled(tmp_path, f"rules: [{{id: ends, {rule}}}]")
+    code, _, err = scotoma("compare", *places, "--rules", path)
+    assert code == 2
+    assert says in " ".join(err.split())

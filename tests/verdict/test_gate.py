@@ -19,8 +19,9 @@ from scotoma.audit.gate import TestResult as Answer
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import Estimate
+from scotoma.numbers.enough import sampling_margin
 from scotoma.verdict.gate import exit_code, verdict_of
-from scotoma.verdict.gate_test import sampling_margin, unanswered, why_too_small
+from scotoma.verdict.gate_test import unanswered, why_too_small
 from scotoma.verdict.words import hangs_on
 from tests.helpers.audits import class_rows, judge, rows_at
 from tests.verdict.test_deciding import RULE, TODAY, rules

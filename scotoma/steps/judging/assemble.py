@@ -8,6 +8,7 @@ import numpy as np
 
 from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
+from scotoma.audit.base import Row
 from scotoma.audit.document import (
     VERSION,
     BiasSection,
@@ -23,7 +24,7 @@ from scotoma.numbers import FEWEST_RUNS
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
 from scotoma.steps.external_models import notes_on_models, weights_of
-from scotoma.steps.import_predictions import read_detectors
+from scotoma.steps.import_predictions import read_detectors, read_endings
 from scotoma.steps.judging.previous import setup_digest
 from scotoma.steps.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
@@ -149,7 +150,7 @@ def audited_header(
 def _classified(run: Run) -> dict[str, Any]:
     bias = read_part(run.section("bias"), BiasSection)
     divergence = read_part(run.section("divergence"), DivergenceSection)
-    content = classified(bias, divergence, read_detectors(run))
+    content = classified(bias, divergence, read_detectors(run), read_endings(run))
     if run.config.robustness is not None:
         section = read_part(run.section("robustness"), RobustnessSection)
         content["robustness"] = section.robustness
@@ -158,7 +159,10 @@ def _classified(run: Run) -> dict[str, Any]:
 
 
 def classified(
-    bias: BiasSection, divergence: DivergenceSection, detectors: MeasuredRows | None
+    bias: BiasSection,
+    divergence: DivergenceSection,
+    detectors: MeasuredRows | None,
+    endings: tuple[Row, ...] = (),
 ) -> dict[str, Any]:
     """Put together what is measured where every example has a class of each model.
 
@@ -176,7 +180,8 @@ def classified(
         "rows": bias.rows
         | {"divergence": divergence.rows}
         | ({"gaps": (*gaps, *adjusted_rows(gaps))} if gaps else {})
-        | ({"boxes": boxes.rows} if detectors else {}),
+        | ({"boxes": boxes.rows} if detectors else {})
+        | ({"endings": endings} if endings else {}),
         "admission": (*bias.admission, *boxes.admission),
         "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
     }
