@@ -98,7 +98,9 @@ def candidates(
         changes |= {own.group: own.score.change for own in one.groups or one.tasks}
         level = 1 - (1 - LEVEL) / (len(found) * len(changes))  # Bonferroni: any may be chosen
         losses = {
-            key: (change if one.lower_is_better else change.negated()).at(level)
+            key: (change if one.lower_is_better else change.negated())
+            .at(level)
+            .within(1.0 if one.binary else np.inf)
             for key, change in changes.items()
         }
         named = [key for key in losses if key != "all"] or ["all"]

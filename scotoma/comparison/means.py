@@ -212,7 +212,7 @@ def _change(table: ScoreTable, level: float) -> MeanChange:
         of_variance(
             change.value, change.variance, n=change.n, members=members,
             events=n_effective(np.abs(moved)), level=level,
-        ),
+        ).within(1.0 if table.binary else math.inf),
         recovery,
         change.variance,
         log_variance,

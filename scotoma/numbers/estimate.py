@@ -129,6 +129,14 @@ class Estimate:
         low, high = inverse_link(centre - half, self.scale), inverse_link(centre + half, self.scale)
         return Estimate(**{**values, "low": low, "high": high, "level": level})
 
+    def within(self, most: float) -> Estimate:
+        """The same with an interval in -most..most: a difference of two rates is at most 1.
+
+        >>> Estimate.on_scale(-1.0, 0.1, 9.0, n=8, members=1).within(1.0).low
+        -1.0
+        """
+        return replace(self, low=max(self.low, -most), high=min(self.high, most))
+
     def negated(self) -> Estimate:
         """The negative of a number on the identity scale, whose interval is turned with it.
 

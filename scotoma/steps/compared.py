@@ -581,6 +581,7 @@ def _verdict_section(verdict: Verdict | None, told: Collection[str] = ()) -> Sec
     above = {*told}.union(*(variant.sentences for variant in gate.variants))
     lines = [f"{one.verdict:<7} {one.name}: {'; '.join(one.sentences)}." for one in gate.variants]
     lines += filter(None, [too_small(gate.variants)])
+    lines += [f"note    {warning}." for warning in gate.warnings]
     asked = [one for one in admission if one.blocks_pass or one.rule != "chance"]
     lines += [f"note    {line}." for line in admission_lines(asked) if line not in above]
     if gate.scope == "shipped":

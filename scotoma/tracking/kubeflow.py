@@ -124,9 +124,9 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
     Returns:
         `verdict` and, of every variant, `VARIANT/top1` (share), `VARIANT/cie_excess_points` (CIEs
         beyond the noise floor), `VARIANT/worst_group_points` (the change that the summary calls
-        worst) and `VARIANT/verdict`; of an audit of scores `VARIANT/worse_relative` and
-        `VARIANT/worst_group_relative`, how much worse the mean gets. A verdict is 0 for PASS, 1 for
-        UNSURE, 2 for FAIL. A number that is undefined is left out.
+        worst; without groups there is none) and `VARIANT/verdict`; of an audit of scores
+        `VARIANT/worse_relative` and `VARIANT/worst_group_relative`, how much worse the mean gets.
+        A verdict is 0 for PASS, 1 for UNSURE, 2 for FAIL. A number that is undefined is left out.
     """
     named = metric_names((variant.name,) for variant in audit.variants)
     values: dict[str, float | None] = {"verdict": VERDICTS.index(gate.verdict)}
@@ -146,7 +146,7 @@ def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
         change = worst_change(audit, judged.name)
         excess = audit.number("divergence", judged.name, "cie.excess")
         values[f"{name}/cie_excess_points"] = _points(excess)
-        rise = change["absolute"].number if change else None
+        rise = change["absolute"].number if change and len(audit.groups) > 1 else None
         values[f"{name}/worst_group_points"] = _points(rise)
     return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
 

@@ -241,7 +241,9 @@ def rise_test(
         if widest is not None:
             sampling = widest - (margins.absolute or 0.0)
             spread = change.absolute_variance
-            both.append(Bound(test.unit, absolute, widest, spread=spread, sampling=sampling))
+            ends = (-1.0, 1.0) if metric in RATES else (-math.inf, math.inf)
+            bound = Bound(test.unit, absolute, widest, spread=spread, sampling=sampling, ends=ends)
+            both.append(bound)
         return both
 
     harms, dense = bounds(margins.absolute), change.dense

@@ -55,7 +55,8 @@ def test_every_variant_has_its_numbers_and_the_undefined_are_left_out(
     content["variants"][1]["name"] = "prune-0.9+x"
     judged = [{"name": "prune-0.9+x", "verdict": "FAIL"}, {"name": "int8-static"}]
     gate = {"verdict": "FAIL", "variants": judged}
-    metrics = scalar_metrics(whole(content), GateResult.model_validate(filled(GateResult, gate)))
+    audit, verdict = whole(content), GateResult.model_validate(filled(GateResult, gate))
+    metrics = scalar_metrics(audit, verdict)
     assert metrics["verdict"] == metrics["prune-0.9 plus x/verdict"] == 2
     assert metrics["int8-static/verdict"] == 0
     assert metrics["dense/top1"] == 0.9
@@ -63,3 +64,7 @@ def test_every_variant_has_its_numbers_and_the_undefined_are_left_out(
     assert "int8-static/cie_excess_points" not in metrics
     # The relative change of 770% is of a class; the highest lower end among groups counts.
     assert metrics["int8-static/worst_group_points"] == 100 * 71.0 / 1000
+    everyone = (None, audit.groups[0].key)
+    rows = {key: [row for row in own if row.group in everyone] for key, own in audit.rows.items()}
+    alone = audit.model_copy(update={"groups": audit.groups[:1], "rows": rows})  # none is worst
+    assert not [name for name in scalar_metrics(alone, verdict) if "worst_group" in name]
