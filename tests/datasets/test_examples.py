@@ -367,3 +367,100 @@ def test_the_same_examples_give_the_same_bytes(tmp_path: Path) -> None:
     for name in "ab":
         made(CROSSED).write(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# --- tables that cannot be audited, and the sentence that says so ---------------------------------
+
+# What replaces a part of CONFIG, what replaces columns of ROWS, and the sentence.
+REFUSED: list[tuple[dict[str, str], dict[str, Any], str]] = [
+    ({}, {"face": None},
+     "label column 'face' is not in table.csv; it has male, person, young; name one of them"),
+    ({}, {"male": None},
+     "groups.sex column 'male' is not in table.csv; it has face, person, young; name one of them"),
+    ({}, {"person": None},
+     "cluster column 'person' is not in table.csv; it has face, male, young; name one of them"),
+    ({"column: male": "column: Male"}, {},
+     "groups.sex column 'Male' is not in table.csv; it has face, male, person, young; did you mean "
+     "'male'?"),
+    ({}, {"male": [1, 0, 1, 1, 1, 1]},
+     "attribute 'sex' has one value, 'male', in the test split of table.csv; a comparison of "
+     "groups needs two, so remove it or choose another column"),
+    ({}, {"young": [None] * 6},
+     "attribute 'age' has one value, '(missing)', in the test split of table.csv; a comparison of "
+     "groups needs two, so remove it or choose another column"),
+    ({"{1: male, 0: female}": "{1: person, 0: person}"}, {},
+     "attribute 'sex' has one value, 'person', in the test split of table.csv; a comparison of "
+     "groups needs two, so remove it or choose another column"),
+    ({}, {"example_id": ["a", "b", "c", "d", "b", "f"]},
+     "example id 'b' stands in table.csv twice; ids must be unique"),
+    ({}, {"face": [None] * 6},
+     "label column 'face' is empty in 6 of 6 rows of table.csv, the first is 'a'; fill or remove "
+     "them"),
+    ({}, {"split": ["train"] * 6},
+     "the test split of table.csv holds no row; check source.split"),
+    ({}, {"split": ["test"] * 6},
+     "the train split of table.csv holds no row; check source.split"),
+    ({}, {"face": ["9"] * 6},
+     "label column 'face' has one value, '9', in the train split of table.csv; a classifier needs "
+     "two"),
+    ({}, {"face": ["10", "9", "10", "9", "10", "8"]},
+     "label '8' is in the test split of table.csv but never in training; move or remove its rows"),
+    ({"column: face": "column: face, positive: 11"}, {},
+     "label.positive is 11, but column 'face' holds 9, 10"),
+    ({"column: face": "column: face, positive: 8"}, {"face": ["8", "9", "10", "9", "10", "9"]},
+     "label.positive 8 has no row in the test split of table.csv, so its rates cannot be measured; "
+     "move some rows there"),
+    ({"label:": "advantaged: {sex: mal}\nlabel:"}, {},
+     "advantaged.sex is 'mal', but the test split of table.csv holds female, male; did you mean "
+     "'male'?"),
+    *(({"  age:": f"  {name}:"}, {}, f"groups.{name} has a reserved name; rename the attribute")
+      for name in ("example_id", "split", "label", "cluster", "image")),
+    ({"label:": "clarify: {features: [aeg]}\nlabel:"}, {"age": list(range(6))},
+     "clarify.features column 'aeg' is not in table.csv; it has age, face, male, person, young; "
+     "did you mean 'age'?"),
+    ({"label:": "clarify: {features: [male, young]}\nlabel:"}, {},
+     "clarify.features column 'young' of table.csv must hold a finite number for every test "
+     "example, got 'no' in the row of 'd'; correct it, or name another column"),
+    ({"label:": "clarify: {features: [age]}\nlabel:"}, {"age": [0.0, 1.0, 2.0, 3.0, None, 5.0]},
+     "clarify.features column 'age' of table.csv must hold a finite number for every test "
+     "example, got None in the row of 'e'; correct it, or name another column"),
+    ({"label:": "slices: {features: [sex, clas]}\nlabel:"}, {},
+     "slices.features column 'clas' is not in table.csv; it has face, male, person, young; name "
+     "one of them"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "columns", "sentence"), REFUSED)
+def test_a_table_that_cannot_be_audited_is_refused(
+    change: dict[str, str], columns: dict[str, Any], sentence: str
+) -> None:
+    text = CONFIG
+    for old, new in change.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    assert refused(text, **columns) == sentence
+
+
+@pytest.mark.parametrize("positive", ["9", "'9'"])
+def test_a_positive_class_may_be_a_number_or_a_word(positive: str) -> None:
+    text = CONFIG.replace("{column: face}", f"{{column: face, positive: {positive}}}")
+    assert made(text).classes == ("9", "10")
+
+
+def test_an_advantaged_value_changes_no_attribute() -> None:
+    assert made(CONFIG + "advantaged: {sex: male}\n").attributes == made().attributes
+
+
+EXTENSION = pl.Series(range(6), dtype=pl.Int64).ext.to(pl.Extension("made.up", pl.Int64))
+
+
+@pytest.mark.parametrize("values", [[[1]] * 6, [{"a": 1}] * 6, EXTENSION])
+@pytest.mark.parametrize(
+    ("column", "role"), [("face", "label"), ("male", "groups.sex"), ("person", "cluster")]
+)
+def test_a_column_that_holds_no_plain_values_is_refused(
+    column: str, role: str, values: list[Any] | pl.Series
+) -> None:
+    message = refused(CONFIG, **{column: values})
+    assert message.startswith(f"{role} column '{column}' of table.csv must hold words or numbers,")
+    assert message.endswith("; name another column")
