@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -110,79 +111,80 @@ def test_numbers_in_the_table_stay_as_they_are_written(folder: Path) -> None:
     assert source(folder).read()[0]["face"].to_list() == ["007", "1.50", "1.50", "007"]
 
 
-def test_a_missing_table_is_refused(folder: Path) -> None:
-    (folder / "table.csv").unlink()
-    assert refused(folder) == (
-        f"source.attributes {folder / 'table.csv'} is not a file; name a CSV with a row for each "
-        "image"
-    )
+# --- what is refused ------------------------------------------------------------------------------
 
 
-def test_a_missing_folder_is_refused(folder: Path) -> None:
-    (folder / "pictures").rename(folder / "photos")
-    assert refused(folder) == (
-        f"source.images {folder / 'pictures'} is not a folder; name the folder of the images"
-    )
+def table(old: str, new: str) -> Callable[[Path], None]:
+    """Write the table with something else in place of a part."""
+    return lambda folder: (folder / "table.csv").write_text(TABLE.replace(old, new)) and None
 
 
-@pytest.mark.parametrize(("old", "role"), [("image", "key"), ("part", "split")])
-def test_a_table_without_its_key_or_split_column_is_refused(
-    folder: Path, old: str, role: str
+def link(target: str) -> Callable[[Path], None]:
+    """Put a link in the place of an image."""
+
+    def linked(folder: Path) -> None:
+        (folder / "pictures" / "a.png").unlink()
+        (folder / "pictures" / "a.png").symlink_to(folder / target)
+
+    return linked
+
+
+ONE = "1 of 4 rows of {table} has no image in {pictures}: {name!r}; add it or remove its row"
+OUT = "image {name!r} in {table} leads out of {pictures}; name files inside it"
+EMPTY = "folder {name!r} in {pictures} is empty, so its class has no image; add its images, or "
+REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
+    (lambda folder: (folder / "table.csv").unlink(), "",
+     "source.attributes {table} is not a file; name a CSV with a row for each image"),
+    (lambda folder: (folder / "pictures").rename(folder / "photos"), "",
+     "source.images {pictures} is not a folder; name the folder of the images"),
+    (table("image", "other"), "",
+     "key column 'image' is not in {table}; it has other, part, face, sex"),
+    (table("part", "other"), "",
+     "split column 'part' is not in {table}; it has image, other, face, sex"),
+    (table(TABLE, ""), "", "key column 'image' is not in {table}; it has "),
+    (table(TABLE, "image,part\na.png,0,more,than,that\n"), "",
+     "{table} cannot be read (found more fields than"),
+    (lambda folder: (folder / "pictures" / "sub" / "c.png").unlink(), "sub/c.png", ONE),
+    *((table("a.png", name), name, ONE) for name in ("", "sub", "A.png")),
+    (link("pictures/nowhere.png"), "a.png", ONE),
+    (table("a.png,1,no,f\n", '"",1,no,f\n,0,no,f\n'), "", "2 of 5 rows of {table} have no "),
+    (table(".png", ""), "b",
+     "none of the 4 rows of {table} names an image in {pictures}: the first row says {name!r} and "
+     "the first image is 'a.png'; write names as in the folder"),
+    *((table("a.png", name), "../outside.png", OUT)
+      for name in ("../outside.png", "sub/../../outside.png")),
+    (link("outside.png"), "a.png", OUT), (link("nowhere.png"), "a.png", OUT),
+    (table("sex", "example_id"), "", "column 'example_id' in {table} "),
+    (table("sex", "split"), "", "column 'split' in {table} "),
+    (lambda folder: (folder / "pictures" / "dog").mkdir(), "dog", EMPTY),
+    (lambda folder: (folder / "pictures" / "sub" / "dog").mkdir(), "sub/dog", EMPTY),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "name", "sentence"), REFUSED)
+def test_a_folder_that_cannot_be_audited_is_refused(
+    spoil: Callable[[Path], object], name: str, sentence: str, folder: Path
 ) -> None:
-    (folder / "table.csv").write_text(TABLE.replace(old, "other"))
-    known = "image,part,face,sex".replace(old, "other").replace(",", ", ")
-    assert refused(folder) == (
-        f"{role} column {old!r} is not in {folder / 'table.csv'}; it has {known}"
-    )
+    spoil(folder)
+    places = {"table": folder / "table.csv", "pictures": folder / "pictures"}
+    assert refused(folder).startswith(sentence.format(name=name, **places))
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"", "key column 'image' is not in TABLE; it has "),
-        (b"image,part\na.png,0,more,than,that\n", "TABLE cannot be read (found more fields than"),
-    ],
-)
-def test_a_table_that_is_no_csv_is_refused(folder: Path, content: bytes, sentence: str) -> None:
-    (folder / "table.csv").write_bytes(content)
-    assert refused(folder).startswith(sentence.replace("TABLE", str(folder / "table.csv")))
+@pytest.mark.parametrize("name", ["a\0.png", "a" * 300 + ".png"], ids=["a zero byte", "too long"])
+def test_a_name_that_no_file_can_have_is_refused(folder: Path, name: str) -> None:
+    (folder / "table.csv").write_text(TABLE.replace("a.png", name))
+    assert f" in {folder / 'table.csv'} " in refused(folder)
 
 
-def test_a_missing_image_is_refused(folder: Path) -> None:
-    (folder / "pictures" / "sub" / "c.png").unlink()
-    assert refused(folder) == (
-        f"1 of 4 rows of {folder / 'table.csv'} has no image in {folder / 'pictures'}: "
-        "'sub/c.png'; add it or remove its row"
-    )
+def test_a_path_out_of_the_folder_is_refused_though_it_is_whole(folder: Path) -> None:
+    outside = str(folder / "outside.png")
+    (folder / "table.csv").write_text(TABLE.replace("a.png", outside))
+    assert refused(folder).startswith(f"image {outside!r} in {folder / 'table.csv'} leads out of ")
 
 
 def test_an_image_of_neither_split_may_be_missing(folder: Path) -> None:
     (folder / "pictures" / "d.png").unlink()
     assert source(folder).read()[0].height == 4
-
-
-@pytest.mark.parametrize("name", ["", "sub", "A.png"])
-def test_a_name_that_is_no_file_is_refused(folder: Path, name: str) -> None:
-    (folder / "table.csv").write_text(TABLE.replace("a.png", name))
-    assert refused(folder).startswith(
-        f"1 of 4 rows of {folder / 'table.csv'} has no image in {folder / 'pictures'}: {name!r}; "
-    )
-
-
-def test_a_path_out_of_the_folder_is_refused(folder: Path) -> None:
-    outside = str(folder / "outside.png")
-    for name in ("../outside.png", "sub/../../outside.png", outside):
-        (folder / "table.csv").write_text(TABLE.replace("a.png", name))
-        plain, table = posixpath.normpath(name), folder / "table.csv"
-        assert refused(folder) == (
-            f"image {plain!r} in {table} leads out of {folder / 'pictures'}; name files inside it"
-        )
-
-
-def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
-    (folder / "pictures" / "a.png").unlink()
-    (folder / "pictures" / "a.png").symlink_to(folder / "outside.png")
-    assert "leads out of" in refused(folder)
 
 
 def test_a_path_that_leaves_the_folder_and_comes_back_is_inside_it(folder: Path) -> None:
@@ -194,20 +196,6 @@ def test_a_folder_that_is_itself_a_link_is_fine(folder: Path) -> None:
     (folder / "pictures").rename(folder / "photos")
     (folder / "pictures").symlink_to(folder / "photos")
     assert source(folder).read()[0].height == 4
-
-
-@pytest.mark.parametrize("name", ["a\0.png", "a" * 300 + ".png"], ids=["a zero byte", "too long"])
-def test_a_name_that_no_file_can_have_is_refused(folder: Path, name: str) -> None:
-    (folder / "table.csv").write_text(TABLE.replace("a.png", name))
-    assert f" in {folder / 'table.csv'} " in refused(folder)
-
-
-@pytest.mark.parametrize("taken", ["example_id", "split"])
-def test_a_column_whose_name_is_ours_is_refused_and_not_silently_replaced(
-    folder: Path, taken: str
-) -> None:
-    (folder / "table.csv").write_text(TABLE.replace("sex", taken))
-    assert refused(folder).startswith(f"column {taken!r} in {folder / 'table.csv'} ")
 
 
 # --- what is told beside the rows -----------------------------------------------------------------
@@ -242,15 +230,6 @@ def test_a_survey_counts_what_loading_refuses(folder: Path) -> None:
     assert survey.origin == str(folder / "table.csv")
 
 
-def test_ids_that_match_no_image_are_refused(folder: Path) -> None:
-    (folder / "table.csv").write_text(TABLE.replace(".png", ""))
-    table, pictures = folder / "table.csv", folder / "pictures"
-    assert refused(folder) == (
-        f"none of the 4 rows of {table} names an image in {pictures}: the first row says 'b' and "
-        "the first image is 'a.png'; write names as in the folder"
-    )
-
-
 def test_an_image_without_suffix_is_found_by_its_row(folder: Path) -> None:
     (folder / "pictures" / "a.png").rename(folder / "pictures" / "a")
     (folder / "table.csv").write_text(TABLE.replace("a.png", "a"))
@@ -259,40 +238,10 @@ def test_an_image_without_suffix_is_found_by_its_row(folder: Path) -> None:
     assert join.images == 5
 
 
-def test_a_row_without_name_has_no_image(folder: Path) -> None:
-    (folder / "table.csv").write_text(TABLE.replace("a.png", '""').replace("b.png", ""))
-    assert "2 of 4 rows of" in refused(folder)
-
-
-def test_a_link_that_leads_nowhere_is_no_image(folder: Path) -> None:
-    (folder / "pictures" / "a.png").unlink()
-    (folder / "pictures" / "a.png").symlink_to(folder / "nowhere.png")
-    assert "leads out of" in refused(folder)
-    (folder / "pictures" / "a.png").unlink()
-    (folder / "pictures" / "a.png").symlink_to(folder / "pictures" / "nowhere.png")
-    assert "1 of 4 rows of" in refused(folder)
-
-
 def test_images_in_a_linked_folder_inside_are_found(folder: Path) -> None:
     (folder / "pictures" / "again").symlink_to(folder / "pictures" / "sub")
     (folder / "table.csv").write_text(TABLE.replace("sub/c.png", "again/c.png"))
     assert source(folder).read()[0]["example_id"][2] == "again/c.png"
-
-
-@pytest.mark.parametrize("name", ["dog", "sub/dog"])
-def test_an_empty_class_is_refused(folder: Path, name: str) -> None:
-    (folder / "pictures" / name).mkdir()
-    assert refused(folder) == (
-        f"folder '{name}' in {folder / 'pictures'} is empty, so its class has no image; add its "
-        "images, or remove it"
-    )
-
-
-def test_an_empty_class_that_rows_name_is_refused_by_its_rows(folder: Path) -> None:
-    (folder / "pictures" / "sub" / "c.png").unlink()
-    assert "1 of 4 rows of" in refused(folder)
-    join = source(folder).read().join
-    assert join.first_rows == ("sub/c.png",)
 
 
 def test_what_hidden_folders_hold_is_nobody_s_business(folder: Path) -> None:

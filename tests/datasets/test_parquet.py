@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -158,28 +160,6 @@ def test_class_ids_are_shown_by_the_names_that_the_hub_declares(tmp_path: Path) 
     assert examples.table["label"].to_list() == ["cat", "dog", "cat", "dog"] * 2
 
 
-@pytest.mark.parametrize(("label", "count"), [([0, 1, 2, 1], 1), ([0, 1, -1, -1], 2)])
-def test_an_id_without_a_class_name_is_refused(
-    tmp_path: Path, label: list[int], count: int
-) -> None:
-    write(tmp_path, "train.parquet", rows(4), label=NAMED)
-    write(tmp_path, "test.parquet", rows(4, label=label), label=NAMED)
-    message = refused(tmp_path)
-    assert message.startswith(
-        f"label column 'label' of {tmp_path} must be class ids 0 to 1, got {label[2]} in {count} "
-    )
-    assert "the first is 'test-00002'; correct or remove " in message
-
-
-def test_files_that_name_their_classes_differently_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "train.parquet", rows(4), label=NAMED)
-    write(tmp_path, "test.parquet", rows(4), label=NAMED | {"names": ["dog", "cat"]})
-    assert refused(tmp_path) == (
-        f"{tmp_path}/test.parquet names the classes of column 'label' differently from the files "
-        "before it; write all files with the same names"
-    )
-
-
 @pytest.mark.parametrize("declared", [3, {"names": 3}, {"names": [1, 2]}, {"names": ["a", "a"]}])
 def test_declarations_that_name_no_classes_are_passed_over(tmp_path: Path, declared: Any) -> None:
     if isinstance(declared, dict):
@@ -187,21 +167,6 @@ def test_declarations_that_name_no_classes_are_passed_over(tmp_path: Path, decla
     for split in ("train", "test"):
         write(tmp_path, f"{split}.parquet", rows(4), label=declared)
     assert load_examples(config(tmp_path)).classes == ("0", "1")
-
-
-def test_minus_one_among_other_labels_marks_unlabelled_rows(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        write(tmp_path, f"{split}.parquet", rows(4, label=[0, 1, -1, 1]))
-    assert "must not be negative" in refused(tmp_path)
-
-
-def test_unlabelled_rows_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "train.parquet", rows(4, label=[0, 1, 2, 1]))
-    write(tmp_path, "test.parquet", rows(4, label=[-1] * 4))
-    assert refused(tmp_path) == (
-        f"label column 'label' of {tmp_path} must not be negative (the hub marks unlabelled rows "
-        "by -1), got -1 in 4 rows, the first is 'test-00000'; correct or remove them"
-    )
 
 
 def test_minus_one_against_one_are_two_classes(tmp_path: Path) -> None:
@@ -220,81 +185,130 @@ def test_an_example_without_a_label_is_left_out_and_told(tmp_path: Path) -> None
     ]
 
 
-# --- files that are refused -----------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
+
+TRAIN, TEST = "data/train-00001-of-00002.parquet", "data/test-00000-of-00001.parquet"
+Spoil = Callable[[Path], object]
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").touch()
-    for name in ("none", "a.parquet"):
-        assert refused(tmp_path / name) == (
-            f"source.data {tmp_path / name} is not a folder; name the folder with train*.parquet "
-            "and test*.parquet"
-        )
+def rewritten(**columns: list[Any] | None) -> Spoil:
+    """Write other columns of the test split."""
+    return lambda folder: write(folder, TEST, rows(4, **columns))
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_a_folder_without_files_of_a_split_is_refused(folder: Path, split: str) -> None:
-    for path in folder.glob(f"data/{split}*"):
-        path.unlink()
-    message = refused(folder)
-    assert message.startswith(
-        f"source.data {folder} must hold {split}*.parquet, in itself or in data/ or plain_text/, "
-        "and holds README.md, "
+def every(**columns: list[Any] | None) -> Spoil:
+    """Write one file of four rows for each split, and no other."""
+
+    def written(folder: Path) -> None:
+        shutil.rmtree(folder / "data")
+        for split in ("train", "test"):
+            write(folder, f"{split}.parquet", rows(4, **columns))
+
+    return written
+
+
+def named(label: list[int], **declared: Any) -> Spoil:
+    """Write files that declare names of classes."""
+
+    def written(folder: Path) -> None:
+        shutil.rmtree(folder / "data")
+        write(folder, "train.parquet", rows(4), label=NAMED)
+        write(folder, "test.parquet", rows(4, label=label), label=NAMED | declared)
+
+    return written
+
+
+def content(name: str, change: Callable[[bytes], bytes]) -> Spoil:
+    """Write other bytes into a file."""
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
+
+
+def without(pattern: str) -> Spoil:
+    """Remove files."""
+    return lambda folder: [path.unlink() for path in sorted(folder.glob(pattern))]
+
+
+NONE = (
+    "source.data {folder} must hold {}*.parquet, in itself or in data/ or plain_text/, and holds "
+)
+IDS = "label column 'label' of {folder} must be class ids 0 to 1, got {}; correct or remove "
+UNLABELLED = (
+    "label column 'label' of {folder} must not be negative (the hub marks unlabelled rows by -1), "
+    "got -1 in {}; correct or remove them"
+)
+KINDS = "column 'label' of {folder} must hold one kind of values in all files, got numbers and {}; "
+NO_TABLE = (
+    "{folder}/train.parquet is no table of images: it must have a column image or img with the "
+    "fields bytes and path, and it has {}label (Int64)"
+)
+REFUSED: list[tuple[Spoil, str, str]] = [
+    (without("data/train*"), "train", NONE + "README.md, "),
+    (without("data/test*"), "test", NONE + "README.md, "),
+    (without("**/*.*"), "train", NONE + "nothing; put the files there"),
+    (without("data/train-00000*"), "",
+     "source.data {folder} lacks shard 00000 of 2 of the train split; add it, or rename the others "
+     "to leave it out"),
+    *((content(TRAIN, lambda _, to=to: to), TRAIN, "{folder}/{} cannot be read as Parquet (")
+      for to in (b"", b"image,label\na.png,1\n", b"PAR1PAR1")),
+    (content(TEST, lambda whole: whole[:-40]), TEST, "{folder}/{} cannot be read as Parquet ("),
+    (every(image=None), "", NO_TABLE),
+    (every(image=["a.png"] * 4), "image (String), ", NO_TABLE),
+    (every(image=[{"path": "a.png"}] * 4), "image (Struct({'path': String})), ", NO_TABLE),
+    *((rewritten(image=[{"bytes": png(1), "path": ""}, nothing, nothing, None]), TEST,
+       "{folder}/{} has 3 images without bytes, the first in row 1, counted from 0; store the "
+       "image files, not only their paths")
+      for nothing in (None, {"bytes": None, "path": "cat.png"})),
+    (named([0, 1, 2, 1]), "2 in 1 row, the first is 'test-00002'", IDS),
+    (named([0, 1, -1, -1]), "-1 in 2 rows, the first is 'test-00002'", IDS),
+    (named([0, 1, 0, 1], names=["dog", "cat"]), "",
+     "{folder}/test.parquet names the classes of column 'label' differently from the files before "
+     "it; write all files with the same names"),
+    (every(label=[0, 1, -1, 1]), "2 rows, the first is 'train-00002'", UNLABELLED),
+    (rewritten(label=[-1] * 4), "4 rows, the first is 'test-00000'", UNLABELLED),
+    (rewritten(sex=None), TEST,
+     "column 'sex' of {folder} is in data/train-00000-of-00002.parquet and not in {}; write all "
+     "files with the same columns"),
+    (rewritten(label=["0", "1", "0", "1"]), "text", KINDS),
+    (rewritten(label=[date(2026, 11, 21)] * 4), "Date", KINDS),
+    (every(sex=[[1], [2], [1], [2]]), "",
+     "groups.sex column 'sex' of {folder} must hold words or numbers, got List(Int64); name "
+     "another column"),
+    (every(example_id=["a", None, "b", "c"]), "",
+     "column 'example_id' of {folder} is empty in 2 of 8 rows; fill it or leave the column out"),
+    (every(example_id=[1, 2, 3, 4]), "",
+     "example id '1' stands in {folder} twice; ids must be unique"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "what", "sentence"), REFUSED)
+def test_files_that_cannot_be_audited_are_refused(
+    spoil: Spoil, what: str, sentence: str, folder: Path
+) -> None:
+    spoil(folder)
+    assert refused(folder).startswith(sentence.format(what, folder=folder))
+
+
+@pytest.mark.parametrize("name", ["none", "README.md"])
+def test_a_folder_that_is_none_is_refused(folder: Path, name: str) -> None:
+    assert refused(folder / name) == (
+        f"source.data {folder / name} is not a folder; name the folder with train*.parquet and "
+        "test*.parquet"
     )
-
-
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    assert "and holds nothing; put the files there" in refused(tmp_path)
-
-
-def test_a_shard_that_is_missing_is_refused(folder: Path) -> None:
-    (folder / "data" / "train-00000-of-00002.parquet").unlink()
-    assert refused(folder) == (
-        f"source.data {folder} lacks shard 00000 of 2 of the train split; add it, or rename the "
-        "others to leave it out"
-    )
-
-
-@pytest.mark.parametrize("content", [b"", b"image,label\na.png,1\n", b"PAR1PAR1"])
-def test_a_file_that_is_no_parquet_is_refused(folder: Path, content: bytes) -> None:
-    path = folder / "data" / "train-00001-of-00002.parquet"
-    path.write_bytes(content)
-    message = refused(folder)
-    assert message.startswith(f"{path} cannot be read as Parquet (")
-    assert message.endswith("); replace the file")
-
-
-def test_a_parquet_that_is_cut_off_is_refused(folder: Path) -> None:
-    path = folder / "data" / "test-00000-of-00001.parquet"
-    path.write_bytes(path.read_bytes()[:-40])
-    assert refused(folder).startswith(f"{path} cannot be read as Parquet (")
 
 
 @pytest.mark.parametrize(
-    "image", [None, ["a.png"] * 4, [{"path": "a.png"}] * 4, [{"bytes": "text", "path": ""}] * 4]
+    ("column", "sentence"),
+    [
+        ("Sex", "groups.sex column 'Sex' is not in {}; it has label, sex; did you mean 'sex'?"),
+        ("split", "column 'split' of {} has a reserved name; rename it"),
+        ("image", "column 'image' of {} has a reserved name; rename it"),
+    ],
 )
-def test_a_parquet_that_is_no_table_of_images_is_refused(
-    tmp_path: Path, image: list[Any] | None
+def test_a_column_that_cannot_be_asked_for_is_refused(
+    folder: Path, column: str, sentence: str
 ) -> None:
-    for split in ("train", "test"):
-        write(tmp_path, f"{split}.parquet", rows(4, image=image))
-    message = refused(tmp_path)
-    assert message.startswith(
-        f"{tmp_path}/train.parquet is no table of images: it must have a column image or img with "
-        "the fields bytes and path, and it has "
-    )
-    assert "label (Int64)" in message
-
-
-@pytest.mark.parametrize("nothing", [None, {"bytes": None, "path": "cat.png"}])
-def test_images_without_bytes_are_refused(folder: Path, nothing: dict[str, Any] | None) -> None:
-    images: list[Any] = [{"bytes": png(1), "path": ""}, nothing, nothing, None]
-    path = folder / "data" / "test-00000-of-00001.parquet"
-    rows(4, image=images).write_parquet(path)
-    assert refused(folder) == (
-        f"{path} has 3 images without bytes, the first in row 1, counted from 0; store the image "
-        "files, not only their paths"
-    )
+    text = CONFIG.replace("column: sex", f"column: {column}")
+    assert refused(folder, text) == sentence.format(folder)
 
 
 def test_a_broken_image_is_named_by_row_and_file(folder: Path) -> None:
@@ -315,32 +329,7 @@ def test_images_of_two_sizes_are_named_by_row_and_file(folder: Path) -> None:
         decode_images(load_examples(config(folder)))
 
 
-# --- columns that are refused ---------------------------------------------------------------------
-
-
-def test_an_absent_column_is_refused_with_those_that_are_there(folder: Path) -> None:
-    assert refused(folder, CONFIG.replace("column: sex", "column: Sex")) == (
-        f"groups.sex column 'Sex' is not in {folder}; it has label, sex; did you mean 'sex'?"
-    )
-
-
-def test_a_column_that_one_file_lacks_is_refused(folder: Path) -> None:
-    write(folder, "data/test-00000-of-00001.parquet", rows(4, sex=None))
-    assert refused(folder) == (
-        f"column 'sex' of {folder} is in data/train-00000-of-00002.parquet and not in "
-        "data/test-00000-of-00001.parquet; write all files with the same columns"
-    )
-
-
-@pytest.mark.parametrize(
-    ("label", "kind"), [(["0", "1", "0", "1"], "text"), ([date(2026, 11, 21)] * 4, "Date")]
-)
-def test_a_column_of_two_kinds_is_refused(folder: Path, label: list[Any], kind: str) -> None:
-    write(folder, "data/test-00000-of-00001.parquet", rows(4, label=label))
-    assert refused(folder) == (
-        f"column 'label' of {folder} must hold one kind of values in all files, got numbers and "
-        f"{kind}; write one kind"
-    )
+# --- columns of several files ---------------------------------------------------------------------
 
 
 def test_a_column_of_two_kinds_that_nobody_asked_for_is_left_out(folder: Path) -> None:
@@ -356,39 +345,6 @@ def test_numbers_of_different_width_and_words_of_different_kind_are_alike(folder
     examples = load_examples(config(folder)).split("test")
     assert examples.table["label"].to_list() == ["0", "1", "0", "1"]
     assert examples.table["sex"].to_list() == ["m", "m", "f", "f"]
-
-
-def test_a_column_of_lists_is_refused_if_it_is_asked_for(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        write(tmp_path, f"{split}.parquet", rows(4, sex=[[1], [2], [1], [2]]))
-    assert refused(tmp_path) == (
-        f"groups.sex column 'sex' of {tmp_path} must hold words or numbers, got List(Int64); name "
-        "another column"
-    )
-
-
-@pytest.mark.parametrize("name", ["split", "image"])
-def test_a_column_with_a_name_of_ours_is_refused_if_it_is_asked_for(
-    folder: Path, name: str
-) -> None:
-    assert refused(folder, CONFIG.replace("column: sex", f"column: {name}")) == (
-        f"column '{name}' of {folder} has a reserved name; rename it"
-    )
-
-
-def test_an_empty_id_is_refused(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        write(tmp_path, f"{split}.parquet", rows(2, example_id=["a", None]))
-    assert refused(tmp_path) == (
-        f"column 'example_id' of {tmp_path} is empty in 2 of 4 rows; fill it or leave the column "
-        "out"
-    )
-
-
-def test_an_id_that_both_splits_use_is_refused(tmp_path: Path) -> None:
-    for split in ("train", "test"):
-        write(tmp_path, f"{split}.parquet", rows(4, example_id=[1, 2, 3, 4]))
-    assert refused(tmp_path) == f"example id '1' stands in {tmp_path} twice; ids must be unique"
 
 
 # --- object storage -------------------------------------------------------------------------------
