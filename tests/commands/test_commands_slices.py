@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
@@ -598,20 +597,14 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
         if kind == "yaml" and (name := re.match(r"# (\S+\.yaml)\n", text)):
             (tmp_path / name[1]).write_text(text)
     shown = 0
-    for (kind, code), (after, printed) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+    for (_, code), (after, printed) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
         if after != "text":
             continue
-        if kind == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(code, "docs/slices.md", "exec"), {})
-            assert out.getvalue() == printed
-        else:
-            done = ""
-            for line in code.splitlines():
-                done = subprocess.run(
-                    line, shell=True, env=environment, capture_output=True, text=True, check=True
-                ).stdout
-            assert all(part in done for part in printed.split("...\n"))
+        done = ""
+        for line in code.splitlines():
+            done = subprocess.run(
+                line, shell=True, env=environment, capture_output=True, text=True, check=True
+            ).stdout
+        assert all(part in done for part in printed.split("...\n"))
         shown += 1
-    assert shown == 3
+    assert shown == 2
