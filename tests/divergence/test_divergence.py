@@ -97,16 +97,6 @@ def test_taxicab_and_jaccard_rank_alike_for_equal_populations(case):
     assert ((taxicab == 0) == (np.array(jaccard) == 0)).all()
 
 
-@given(two_populations(), st.randoms(use_true_random=False))
-def test_other_class_ids_leave_the_distances(case, random):
-    dense, compressed, n_classes = case
-    ids = np.array(random.sample(range(n_classes), n_classes))
-    scores, again = (score(ids[dense], ids[compressed], n_classes),
-                     score(dense, compressed, n_classes))  # fmt: skip
-    np.testing.assert_array_equal(scores.taxicab, again.taxicab)
-    np.testing.assert_array_equal(scores.cie_certain, again.cie_certain)
-
-
 @pytest.mark.parametrize("n_classes", [7, 300])
 def test_chunks_of_rows_give_the_scores_of_the_whole(n_classes, monkeypatch):
     rng = np.random.default_rng(3)

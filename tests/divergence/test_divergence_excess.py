@@ -271,19 +271,6 @@ def test_many_classes_give_what_their_renumbering_gives():
     assert excess(dense * 400, compressed * 400, 1000).excess == few
 
 
-def test_rows_of_one_source_count_once():
-    rng = np.random.default_rng(0)
-    dense, compressed = audit(rng, 400, 9, 0.8)
-    once = excess(dense, compressed, 2)
-    twice = [side.repeat(2, axis=0) for side in (dense, compressed)]
-    joined = excess(*twice, 2, clusters=np.repeat(np.arange(400), 2))
-    assert joined.excess.se == pytest.approx(once.excess.se)
-    assert joined.excess.value == pytest.approx(once.excess.value)
-    assert joined.cie_share.low == pytest.approx(once.cie_share.low)
-    assert joined.excess.n == 400
-    assert excess(*twice, 2).excess.se < 0.9 * once.excess.se
-
-
 def test_one_model_a_side_has_flips_and_no_floor():
     found = excess(np.zeros((50, 1), int), (np.arange(50) % 5 == 0)[:, None] * 1, 2)
     assert found.cie.count == 10

@@ -294,18 +294,6 @@ def test_a_loss_says_what_it_rests_on():
     assert "one training run" in shipped[0].loss.note
 
 
-def test_rows_of_one_source_count_once():
-    y, dense, compressed = draw(np.random.default_rng(11), SIZES, 6, 6)
-    once = table(dense, compressed, y, n_classes=4)
-    clusters = np.repeat(np.arange(y.size), 2)
-    twice = table(
-        dense.repeat(2, axis=0), compressed.repeat(2, axis=0), y.repeat(2), n_classes=4,
-        clusters=clusters,
-    )  # fmt: skip
-    np.testing.assert_allclose(twice.se, once.se)
-    np.testing.assert_allclose(twice.events, once.events)
-
-
 def test_a_table_is_as_long_as_there_are_classes():
     found = table([[0], [1]], [[0], [1]], [0, 1], n_classes=1000)
     assert {len(found.n), len(found.p), len(found.reason)} == {1000}
