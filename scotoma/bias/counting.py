@@ -323,6 +323,7 @@ def _powers(members: csr_array, masks: Flags, base: int) -> Ints:
         masks: The groups, shape (G, N).
         base: More than any s.
     """
+    # Sums of s^i t^j with i and j up to 4, since a kurtosis needs fourth powers.
     powers = np.zeros((len(masks), members.shape[1], 5, 5), np.int64)
     if not members.nnz:
         return powers

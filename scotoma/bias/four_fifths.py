@@ -35,7 +35,7 @@ STANDINGS = {  # how a group stands, and whether that is certain, in words
 }
 
 Standing = Literal["highest", "kept", "below", "too small", "no selection"]
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # a ratio of exactly four fifths may come out this much below
 
 
 @dataclass(frozen=True)

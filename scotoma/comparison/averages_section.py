@@ -198,6 +198,7 @@ def _error(one: Average) -> float | None:
     if one.n is None or one.n < 2 or not share:
         return None
     if one.value in (0, 1):
+        # At 0 or 1 the usual error is 0: take two successes and two failures more (Agresti, Coull).
         p = (one.n * one.value + 2) / (one.n + 4)
         return math.sqrt(p * (1 - p) / (one.n + 4))
     return math.sqrt(one.value * (1 - one.value) / (one.n - 1))

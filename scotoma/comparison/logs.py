@@ -79,7 +79,7 @@ TABLE_KEYS = {  # columns of --examples that name an example or its content, to 
 OF_ROWS = TABLE_KEYS | {"task": "task"}  # what the logs of any tool say of an example
 FAMILY = "family"  # attribute of the tasks that one pattern of --tasks names
 MOST_FEATURES = 12  # attributes beside the groups that may define slices
-FEATURE_VALUES = (2, 50)
+FEATURE_VALUES = (2, 50)  # fewest and most values of one of them
 LOOKED_THROUGH = (
     200_000_000  # bytes of logs up to which attributes that nobody named are looked for
 )

@@ -142,6 +142,7 @@ def _side(scores: Floats, units: Units, share: float, level: float, axis: str) -
 
 def _smallest(ordered: Floats, share: float) -> float:
     """The smallest score that at least this share of the scores is no larger than."""
+    # A share that rounding lifts, as 0.07 * 100, would else take the next score.
     place = int(np.ceil(share * len(ordered) - 1e-9)) - 1
     return float(ordered[min(max(place, 0), len(ordered) - 1)])
 

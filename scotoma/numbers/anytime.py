@@ -53,6 +53,7 @@ class BoundedSample:
             DataError: A value outside these.
         """
         sample = floats(values, "values")
+        # Values that rounding alone tells apart are one value.
         own, counts = np.unique(np.round(sample, 12), return_counts=True)
         if own.size and not (own[0] >= lowest and own[-1] <= highest):
             raise DataError(

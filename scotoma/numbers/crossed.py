@@ -116,6 +116,7 @@ def flip_floor(
     changed = np.where(squares > 1e-9 * np.square(unit), number / kurtosis, 0.0)
     doubted = DOUBTED * np.maximum(1 - changed / ENOUGH_CHANGED, 0.0)
     m2 = (squares + doubted * np.square(unit)) / (changed + doubted)
+    # Four flips more among four examples more, or no flips would mean no variance.
     return np.asarray(4 * m2 / (number + 4) ** 2)
 
 

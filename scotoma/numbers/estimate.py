@@ -337,12 +337,14 @@ def _tail(df: float, t: float) -> float:
 
 def _three(level: float) -> float:
     check_level(level)
+    # Rule of three: no event in n leaves a rate below 3 / n at 95%; other levels scale with it.
     return 3.0 * math.log1p(-level) / math.log1p(-0.95)
 
 
 def inverse_link(value: float, scale: IntervalScale) -> float:
     """Carry a value from the scale of its interval back to the one that is shown."""
     if scale == "log":
+        # float64 overflows at exp(709.8).
         return math.expm1(value) if value < 700 else math.inf
     if scale == "ratio":
         return math.exp(value) if value < 700 else math.inf

@@ -61,6 +61,7 @@ class Heterogeneity(Estimate):
         low, high = 0.0, 1.0
         while self._q(high) > wanted:
             low, high = high, 2 * high
+        # After 60 halvings float64 tells the two ends no further apart.
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (middle, high) if self._q(middle) > wanted else (low, middle)
@@ -106,6 +107,7 @@ def heterogeneity(
     pooled = parts * (np.asarray(variances, np.float64).sum() / parts.sum())
     centred = (y - np.average(y, weights=1 / parts)) / np.sqrt(parts)
     square = float((centred**2).mean())
+    # Tails lighter than the normal's (3) are not believed: they would narrow the interval.
     kurtosis = max(3.0, float((centred**4).mean()) / square**2) if square > 0 else 3.0
     df = 2 * (len(y) - 1) / (kurtosis - 1)
     nan = math.nan

@@ -43,6 +43,7 @@ def constant(values: Floats) -> npt.NDArray[np.bool_]:
     """
     if values.shape[-1] == 0:
         return np.ones(values.shape[:-1], np.bool_)
+    # Eight roundings: what sums of equal terms in another order differ by.
     reach = 8 * np.finfo(np.float64).eps * np.abs(values).max(-1)
     return np.asarray(np.ptp(values, axis=-1) <= reach)
 

@@ -283,6 +283,7 @@ class Number:
         if self.times is not None:
             psi = np.repeat(psi, self.times[self.at_risk].astype(np.intp))
         moved = np.abs(psi - np.median(psi))
+        # What lies this close to the median did not move, but was rounded.
         return n_effective(np.where(moved > 1e-12, moved, 0.0))
 
     @property

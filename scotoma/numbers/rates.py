@@ -250,6 +250,7 @@ def _columns(
         se = np.where(seen, se, np.nan)
         half, centre = stdtrit(parts["df"], (1 + level) / 2) * se, link(value)
         low, high = inverse(centre - half), inverse(centre + half)
+    # Rule of three, as for a single number.
     reach = 3.0 * math.log1p(-level) / math.log1p(-0.95) / np.maximum(n, 1)
     reasons = np.full(value.shape, "", dtype=object)
     rows = np.ravel(at.rows)

@@ -58,6 +58,7 @@ def one_model_trap(
 
     whole = excess(d.mean(axis=1), c.mean(axis=1))
     worst = int(whole.argmax())
+    # A second word of the key, so that these draws repeat no others of the seed.
     rng = np.random.Generator(np.random.Philox(key=[seed, 1_000_033]))
     rows = []
     for few in (size for size in SIZES if size < min(d.shape[1], c.shape[1])):

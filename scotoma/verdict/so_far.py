@@ -20,7 +20,7 @@ SURE = math.log(2 / 0.05)  # of a chance of 2.5% each of a false FAIL and of a f
 LEVEL = 0.95
 COARSEST = 0.10  # as the built-in rules have it
 FARTHEST = 1_000.0  # times the examples seen, up to which a decision is looked for
-HALVINGS = 20
+HALVINGS = 20  # of the logarithms of sizes: the last two differ by under a thousandth
 RATES = 50  # at which a size is tried, of those that a rate can still end at
 
 

@@ -98,6 +98,7 @@ class Case:
     def shares(self) -> Array:
         """Members that put each example into each cell of the facets, strata as one, (N, 8)."""
         index = self.counted[1]
+        # Eight cells: two facets, each of two labels and two answers.
         cells = index % 8 + 8 * np.arange(len(index))[:, None]
         return np.bincount(cells.ravel(), minlength=8 * len(cells)).reshape(-1, 8).astype(float)
 
