@@ -22,9 +22,9 @@ from scotoma.verdict.gate_test import Bound, GateTest, LevelSpread
 
 
 def decide(family: Sequence[GateTest], rules: GateRules) -> list[TestResult]:
-    """Answer every question about one variant; together they are one family.
+    """Decide every test of one variant; together they are one family.
 
-    A question with both margins is one hypothesis. Harm needs both exceeded, so the larger p-value
+    A test with both margins is one hypothesis. Harm needs both exceeded, so the larger p-value
     counts; noninferiority needs one of them kept, so the smaller counts. FAIL where the harm
     p-value, adjusted over the family, is at most alpha/2. PASS where the noninferiority p-value is,
     unadjusted, since a variant passes only if all do; its absolute margin is at least the sampling
@@ -36,11 +36,11 @@ def decide(family: Sequence[GateTest], rules: GateRules) -> list[TestResult]:
     estimate lies beyond; else the margin that clears, at the level of a PASS.
 
     Args:
-        family: The questions.
+        family: The tests before they are decided.
         rules: Levels, correction and minima.
 
     Returns:
-        A test a question, in their order.
+        Their results, in their order.
 
     References:
         Berger (1982), Technometrics 24:295-300; Holm (1979), Scandinavian Journal of Statistics
@@ -51,21 +51,21 @@ def decide(family: Sequence[GateTest], rules: GateRules) -> list[TestResult]:
     times = multipliers(harm, rules.correct).tolist()
     tests = [_answer(*one, rules) for one in zip(family, harm, times, strict=True)]
     opened = sum(test.verdict == "UNSURE" for test in tests)
-    for place, (test, question, own) in enumerate(zip(tests, family, times, strict=True)):
+    for place, (test, asked, own) in enumerate(zip(tests, family, times, strict=True)):
         if test.verdict == "UNSURE" and test.decided_by is not None:
             multiplier = 1.0 if math.isnan(own) else own
-            settles = outlook(question, alpha=rules.alpha, multiplier=multiplier, together=opened)
+            settles = outlook(asked, alpha=rules.alpha, multiplier=multiplier, together=opened)
             tests[place] = test.model_copy(update={"outlook": settles})
     return tests
 
 
-def _answer(question: GateTest, harm: float, multiplier: float, rules: GateRules) -> TestResult:
-    tail, least, level = rules.alpha / 2, rules.min.effective_events, question.test.level
-    few = _few_models(question, rules)
-    best = min(() if few else question.clears, key=lambda one: one.p_within, default=None)
+def _answer(asked: GateTest, harm: float, multiplier: float, rules: GateRules) -> TestResult:
+    tail, least, level = rules.alpha / 2, rules.min.effective_events, asked.test.level
+    few = _few_models(asked, rules)
+    best = min(() if few else asked.clears, key=lambda one: one.p_within, default=None)
     clear = math.nan if best is None else best.p_within
     adjusted = min(harm * multiplier, 1.0)  # in this order nan stays nan
-    shown = question.harm(least)[1]
+    shown = asked.harm(least)[1]
 
     def answer(verdict: str, bound: Any = None, interval: Any = None, why: str = "") -> TestResult:
         decided = None if bound is None else bound.decides(interval or bound.at(tail / multiplier))
@@ -74,35 +74,35 @@ def _answer(question: GateTest, harm: float, multiplier: float, rules: GateRules
             map(null_if_nan, (harm, adjusted, clear)),
             strict=True,
         )
-        return question.test.model_copy(
+        return asked.test.model_copy(
             update={"verdict": verdict, "reason": why, "decided_by": decided, **dict(known)}
         )
 
-    if (counted := question.counted) is not None:
+    if (counted := asked.counted) is not None:
         return answer("FAIL" if counted.broken else "PASS", counted, counted.estimate)
     if adjusted <= tail:
         return answer("FAIL", shown)
-    if question.not_judged:
-        return answer("NOT JUDGED", why=question.not_judged)
+    if asked.not_judged:
+        return answer("NOT JUDGED", why=asked.not_judged)
     if best is None:
-        first = level is not None or question.number is None or math.isnan(question.number.value)
-        return answer("UNSURE", why=(question.reason if first else "") or few or question.reason)
+        first = level is not None or asked.number is None or math.isnan(asked.number.value)
+        return answer("UNSURE", why=(asked.reason if first else "") or few or asked.reason)
     deciding = best.at(tail, jointly=True)
     if clear <= tail:
         return answer("PASS", best, deciding)
-    if level is not None or not all(one.broken for one in question.clears):
+    if level is not None or not all(one.broken for one in asked.clears):
         return answer("UNSURE", best, deciding)
     # What decides is whether harm is shown: its interval, or why there can be none.
     if not math.isnan(harm):
         return answer("UNSURE", shown)
-    why = f"{math.floor(question.events):,} effective events are too few to show harm "
+    why = f"{math.floor(asked.events):,} effective events are too few to show harm "
     why += f"({least:g} are needed)"
-    return answer("UNSURE", best, deciding, why if question.events < least else "")
+    return answer("UNSURE", best, deciding, why if asked.events < least else "")
 
 
-def _few_models(question: GateTest, rules: GateRules) -> str:
-    """Say that a question rests on fewer models than the rules ask for; empty where it does not."""
-    members, least = None if question.number is None else question.number.members, rules.min.models
+def _few_models(asked: GateTest, rules: GateRules) -> str:
+    """Say that a test rests on fewer models than the rules ask for; empty where it does not."""
+    members, least = None if asked.number is None else asked.number.members, rules.min.models
     if members is None or members >= least:
         return ""
     noun = "model" if members == 1 else "models"
@@ -180,16 +180,14 @@ def _scales(df: float) -> Floats:
     return 1 / chi_square(math.inf if free >= KNOWN else free)
 
 
-def outlook(
-    question: GateTest, *, alpha: float, multiplier: float, together: int
-) -> Forecast | None:
+def outlook(asked: GateTest, *, alpha: float, multiplier: float, together: int) -> Forecast | None:
     """Forecast what settles a test that is UNSURE.
 
     The truth is taken to lie around the estimate as its interval says, so that the forecast holds
     in either direction: where a test may as well end the other way, none is made.
 
     Args:
-        question: The test.
+        asked: The test.
         alpha: Of the gate.
         multiplier: What Holm's correction multiplies the p-value of harm with.
         together: Number of UNSURE tests that must all be settled for a PASS.
@@ -197,20 +195,20 @@ def outlook(
     Returns:
         The forecast; None where there is no interval to start from.
     """
-    clears, number = question.clears, question.number
+    clears, number = asked.clears, asked.number
     if number is None or not clears:
         return None
-    level, first = question.test.level is not None, clears[0]
+    level, first = asked.test.level is not None, clears[0]
     held = first.at(alpha / 2) if level else number.at(1 - alpha)
     today = held.low if first.side == "at least" else held.high
-    kind = "level" if level else question.test.unit
+    kind = "level" if level else asked.test.unit
     harmful = all(one.broken for one in clears)
     n, members = number.n, number.members
     tail = alpha / 2 / (multiplier if harmful else 1.0)
-    bounds = question.harms if harmful else clears
+    bounds = asked.harms if harmful else clears
     ways = [way for one in bounds if (way := _way(one, tail, harmful=harmful)) is not None]
     wanted = len(bounds) if harmful else 1
-    nothing = (question.events if harmful else number.events) == 0
+    nothing = (asked.events if harmful else number.events) == 0
     if len(ways) < wanted or nothing or (level and harmful):
         ways = []
     sure = SURE if harmful else SURE ** (1 / together)
