@@ -32,8 +32,9 @@ waivers:
   - {rule: fpr_groups, variant: prune-0.99, reason: "not shipped", until: 2027-03-01}
 """
 SOME = (
-    "cie_share_excess, labels_changed, classes_hurt, fpr, fnr, error, unanswered, error_gap, "
-    "slices_hurt, mean_score, robustness_loss, overconfidence, unnoticed_pictures, since_previous, "
+    "cie_share_excess, labels_changed, classes_hurt, fpr, fnr, error, unanswered, cut_off, "
+    "refused, tool_call, output_tokens, error_gap, slices_hurt, mean_score, robustness_loss, "
+    "overconfidence, unnoticed_pictures, since_previous, "
     "clarify.DI, fairness.DI and 26 more of Clarify and fairness"
 )
 FAULTS = {
