@@ -43,7 +43,7 @@ class Case:
     times: Array | None = None
     flips: Fliptest | None = None
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Number of examples."""
         return self.d.size if self.times is None else int(self.times.sum())

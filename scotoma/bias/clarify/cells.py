@@ -168,7 +168,7 @@ def measure(
         up, down = (part.imag / STEP for part in _fraction(name, more, entering, slips=slips))
         slope = (up - values[:, None] * down) * (counted.sum(axis=(1, 2)) / whole)[:, None]
     reason, note = _reason(name, cells, entering, strata)
-    influence = np.moveaxis(slope, 0, -1).reshape(*slope.shape[1:], 2, 2, 2)
+    influence = slope.transpose(1, 2, 0).reshape(*slope.shape[1:], 2, 2, 2)
     return Measured(values, influence, reason, entering, note)
 
 

@@ -161,11 +161,12 @@ def all_metrics(
         d=d, y=y, p=p, strata=strata, features=features, labels=labels, clusters=clusters
     )
     wanted, (brief,) = list(only), merged(case)
+    data = replace(brief, p=None)
     apart = _distances([name for name in wanted if name in DISTANCES], case, level, seed)
     return {
         name: apart[name]
         if name in apart
-        else _estimate(name, with_flips(case)[0] if name == "FT" else brief, level)
+        else _estimate(name, with_flips(case)[0] if name == "FT" else brief, data, level)
         for name in wanted
     }
 
@@ -362,16 +363,15 @@ def _scored(
     cells, index = case.counted
     counted = cells.mean(axis=0, keepdims=True) if together else cells
     measured = measure(name, counted, strata=case.strata_names, usable=usable)
-    influence = np.broadcast_to(measured.influence, cells.shape)
-    effect = np.broadcast_to(np.diff(influence, axis=-1), cells.shape)
-    enters = RATIOS[name].over + RATIOS[name].under > 0 if name in RATIOS else np.ones(4, bool)
-    rows = np.asarray(case.shares[:, np.tile(enters, 2)].any(axis=1))
+    influence = np.broadcast_to(measured.influence, cells.shape).ravel()
+    effect = influence.take(index | 1) - influence.take(index & -2)  # positive less negative
+    rows = np.asarray(case.shares[:, _enters(name)].any(axis=1))
     if measured.strata is not None and case.strata is not None:
         rows &= measured.strata[case.strata]
     return _Scored(
         measured.values,
-        mean(influence.ravel().take(index), measured.values),
-        effect.ravel().take(index).mean(axis=1),
+        mean(influence.take(index), measured.values),
+        effect.mean(axis=1),
         rows,
         min((case.effective_events(case.shares @ part) for part in _parts(name)), default=math.nan),
         measured.reason,
@@ -381,6 +381,13 @@ def _scored(
 
 def _empty(case: Case) -> str:
     return f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
+
+
+@cache
+def _enters(name: str) -> Bools:
+    """Which cells of the facets a metric counts, shape (8,)."""
+    one = RATIOS[name].over + RATIOS[name].under > 0 if name in RATIOS else np.ones(4, bool)
+    return np.tile(one, 2)
 
 
 @cache
@@ -407,12 +414,12 @@ def _notes(events: float, *more: str) -> str:
     return "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", *more]))
 
 
-def _estimate(name: str, case: Case, level: float) -> Estimate:
+def _estimate(name: str, case: Case, without_p: Case, level: float) -> Estimate:
     absent, data = missing(name, case), METRICS[name].stage == "pre-training"
     members = 0 if data else case.members
     if absent:
         return _not_computed(absent, case, members, level)
-    case = replace(case, p=None) if data else case
+    case = without_p if data else case
     scored = _scored(name, case)
     value, events = float(scored.values.mean()), scored.events
     reason = scored.reason if math.isnan(value) else ""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -129,10 +128,14 @@ def _distinct(x: Array) -> tuple[Array, Indices, Indices]:
     with np.errstate(over="ignore", invalid="ignore"):
         for place, weight in enumerate(weights):
             key += weight * x[:, place]
-    parts: dict[str, Any] = dict.fromkeys(("return_index", "return_inverse", "return_counts"), True)
-    _, first, which, times = np.unique(key, **parts)
+    # Of equal rows any will do: without `return_index` the sort need not be stable, and is faster.
+    _, which, times = np.unique(key, return_inverse=True, return_counts=True)
+    first = np.zeros(len(times), np.intp)
+    first[which] = np.arange(len(x))
     if (x[first][which] != x).any():
-        _, first, which, times = np.unique(x, axis=0, **parts)
+        _, first, which, times = np.unique(
+            x, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
     return x[first], which.ravel(), times
 
 
@@ -198,12 +201,12 @@ def _ways(n: Array) -> Array:
 
 
 def _chosen(ways: Array, number: Array) -> Array:
-    return np.asarray(np.take_along_axis(ways, number[None].astype(np.intp), axis=0)[0], np.float64)
+    return np.choose(number.astype(np.intp), ways)
 
 
 def _neighbourhoods(rows_a: Array, size_a: Indices, rows_d: Array, k: int) -> Iterator[_Block]:
     """Layers of neighbours of each distinct row of d, a block of rows at a time."""
-    tree = cKDTree(rows_a, leafsize=32, balanced_tree=False)
+    tree = cKDTree(rows_a, leafsize=32, balanced_tree=False, compact_nodes=False)
     start, width = 0, min(len(rows_a), k + 3)
     while start < len(rows_d):
         stop = min(len(rows_d), start + max(1, _CHUNK // width))
