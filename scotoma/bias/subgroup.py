@@ -250,7 +250,7 @@ def selection_rates(
     """
     check_level(level)
     moments = _selected(selected, None, groups, clusters)
-    return _rates(RateEvidence.of_tally(moments).take(SELECTIONS), names, [SELECTED], level)
+    return _rates(RateEvidence.of_tally(moments.take(SELECTIONS)), names, [SELECTED], level)
 
 
 def selection_changes(
@@ -286,7 +286,7 @@ def selection_changes(
     """
     check_level(level)
     moments = _selected(dense, array(compressed, "selected"), groups, clusters, paired=paired)
-    return change_list(ChangeEvidence.of_tally(moments).take(SELECTIONS), names, [kind], level)
+    return change_list(ChangeEvidence.of_tally(moments.take(SELECTIONS)), names, [kind], level)
 
 
 def _selected(

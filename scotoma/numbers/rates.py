@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -75,24 +75,7 @@ class RateColumns:
 
 
 @dataclass(frozen=True)
-class _Evidence:
-    """Arrays of one shape, however deep they lie."""
-
-    def take(self, places: Any) -> Self:
-        """The evidence at some places of the arrays."""
-        taken: Self = _taken(self, places)
-        return taken
-
-
-def _taken(part: Any, places: Any) -> Any:
-    if is_dataclass(part) and not isinstance(part, type):
-        own = {field.name: _taken(getattr(part, field.name), places) for field in fields(part)}
-        return replace(part, **own)
-    return part[places] if isinstance(part, np.ndarray) and part.ndim else part
-
-
-@dataclass(frozen=True)
-class RateEvidence(_Evidence):
+class RateEvidence:
     """Evidence on one rate of one population; arrays of one shape.
 
     Attributes:
@@ -148,7 +131,7 @@ class RateEvidence(_Evidence):
 
 
 @dataclass(frozen=True)
-class ChangeEvidence(_Evidence):
+class ChangeEvidence:
     """Evidence on one rate in two populations; arrays of one shape.
 
     Attributes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import factorial
 from operator import add
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -148,6 +149,10 @@ class Tally:
                 "count both with the same `paired`"
             )
         return Tally(*(add(*pair) for pair in pairs))
+
+    def take(self, places: Any) -> Tally:
+        """The sums at some places of the leading axes."""
+        return Tally(*(values[places] for values in self._arrays()))
 
     @property
     def n(self) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -264,7 +265,7 @@ class WorkerPool:
         for worker in self._workers:
             if _kept is not None and not kill:
                 with suppress(BrokenProcessPool):
-                    worker.executor.submit(_prepare, None, ())
+                    worker.executor.submit(_rest)
                     _kept.put(worker)
                     continue
             worker.executor.shutdown()
@@ -301,6 +302,13 @@ _prepared: tuple[Any, ...] = ()  # in a worker: the first argument of every func
 def _prepare(prepare: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
     global _prepared  # a process pool has no other place for what its tasks share
     _prepared = (prepare(*arguments),) if prepare else ()
+
+
+def _rest() -> None:
+    """Drop what was prepared, and give the memory back that the last task has freed."""
+    _prepare(None, ())
+    with suppress(AttributeError):  # only the GNU library has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _call_prepared(function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:

@@ -23,7 +23,7 @@ from scotoma.bias.member_fairness import MemberFairness, member_fairness
 from scotoma.config.label import Label
 from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
-from scotoma.numbers import ChangeEvidence, Estimate, Units, Words, undefined
+from scotoma.numbers import Estimate, Units, Words, undefined
 from scotoma.predictions import Predictions
 from scotoma.questions import asked_by
 from scotoma.runs import compare_runs, spread
@@ -177,11 +177,10 @@ class AgainstLabels:
         }  # fmt: skip
         masks, labels = examples.partition().masks, examples.labels
         moments = tally(labels, dense, compressed, masks, positive=self.positive, **known)
-        rates = ChangeEvidence.of_tally(moments)
         if self.folder is not None and not self._whole:
             own = self.folder / comparison.compressed.variant
             own.mkdir()
-            for place, frame in enumerate(self._table.frames(own.name, rates)):
+            for place, frame in enumerate(self._table.frames(own.name, moments)):
                 frame.write_parquet(own / f"{place:04d}.parquet")
         with np.errstate(invalid="ignore"):  # errors of every member: the first rate of a group
             errors = [own[:, 0] / moments.rows[:, :1]
@@ -199,7 +198,7 @@ class AgainstLabels:
                     spreads={"beyond accuracy": one.loss_variance},
                 )
             ],
-            "rates": self._table.rows(rates, with_classes=self._whole),
+            "rates": self._table.rows(moments, with_classes=self._whole),
             "gaps": list(gap_rows(examples, self.advantaged, dense, compressed, paired=paired)),
             "one_model": [
                 row.model_dump()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from scotoma.answers.admission import is_label
 from scotoma.audit import Audit
@@ -20,12 +22,13 @@ from scotoma.bias.subgroup import GroupChange, change_list
 from scotoma.config.gate import GateRules
 from scotoma.config.gate_changes import ChangeRule
 from scotoma.errors import DataError
-from scotoma.numbers import ChangeEvidence, Variance
+from scotoma.numbers import ChangeEvidence, Tally, Variance
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
 
 LEVEL = 0.95
-CELLS_AT_ONCE = 50_000  # rates that are laid out at a time: 100 MB
+CELLS_AT_ONCE = 12_500  # rates that are laid out at a time: 60 MB
+ROWS_AT_ONCE = 100_000  # of a table of rates: 30 MB
 MOST_JUDGED = 20_000  # that a gate asks about: a minute
 CHANGES = ("relative", "absolute")
 WHATS = ("dense", "compressed", *CHANGES)
@@ -48,14 +51,15 @@ class RateTable:
     classes: tuple[str, ...]
     positive: int | None
 
-    def frames(self, variant: str, known: ChangeEvidence) -> Iterator[pl.DataFrame]:
+    def frames(self, variant: str, moments: Tally) -> Iterator[pl.DataFrame]:
         """Lay out the rates of single classes of one variant, of shape (G, E): rows of numbers."""
         places, kinds = self._chosen(whole=False, classes=True)
         names = [self.classes[kind.class_id or 0] for kind in kinds]
         at_once = max(1, CELLS_AT_ONCE // max(1, len(kinds)))
         for first in range(0, len(self.groups) if kinds else 0, at_once):
             groups = self.groups[first : first + at_once]
-            block = known.take(np.ix_(range(first, first + len(groups)), places))
+            own = moments.take(np.ix_(range(first, first + len(groups)), places))
+            block = ChangeEvidence.of_tally(own)
             columns = block.columns(words_of(groups, kinds), level=LEVEL)
             each, cells = len(columns), len(groups) * len(kinds)
             table: dict[str, Any] = {
@@ -79,10 +83,10 @@ class RateTable:
                 None
             )
 
-    def rows(self, known: ChangeEvidence, *, with_classes: bool) -> list[dict[str, Any]]:
+    def rows(self, moments: Tally, *, with_classes: bool) -> list[dict[str, Any]]:
         """Give the rates as rows, those of single classes too or not."""
         places, kinds = self._chosen(whole=True, classes=with_classes)
-        block = known.take(np.ix_(range(len(self.groups)), places))
+        block = ChangeEvidence.of_tally(moments.take(np.ix_(range(len(self.groups)), places)))
         return [
             row
             for one in change_list(block, self.groups, kinds, LEVEL)
@@ -116,11 +120,20 @@ class RateTable:
 
 def write_rates(path: Path, parts: Iterable[Path]) -> None:
     """Put the rates of all variants together, without holding them in memory."""
+    _write(path, chain.from_iterable(map(_in_pieces, parts)))
+
+
+def _in_pieces(path: Path) -> Iterator[pl.DataFrame]:
+    """Read a table of rates a piece at a time."""
+    table = pl.scan_parquet(path, glob=False)
+    for first in range(0, int(table.select(pl.len()).collect().item()), ROWS_AT_ONCE):
+        yield table.slice(first, ROWS_AT_ONCE).collect()
+
+
+def _write(path: Path, pieces: Iterator[pl.DataFrame]) -> None:
+    """Write pieces of a table: a scan of them all would hold most of it in memory."""
     with written(path) as temporary:
-        none = pl.LazyFrame(schema=SCHEMA)
-        pl.concat([none, *(pl.scan_parquet(part, glob=False) for part in parts)]).sink_parquet(
-            temporary
-        )
+        register_io_source(lambda *_: pieces, schema=SCHEMA).sink_parquet(temporary)
 
 
 def write_numbers(path: Path, audit: Audit, class_rates: Path) -> Audit:
@@ -134,9 +147,7 @@ def write_numbers(path: Path, audit: Audit, class_rates: Path) -> Audit:
     Returns:
         The audit, which knows the table where it holds more.
     """
-    with written(path) as temporary:
-        rates = pl.scan_parquet(class_rates, glob=False)
-        pl.concat([audit_rows(audit).lazy(), rates]).sink_parquet(temporary)
+    _write(path, chain([audit_rows(audit)], _in_pieces(class_rates)))
     if audit.class_rates is None:
         return audit
     known = audit.class_rates.model_copy(update={"sha256": file_digest(path)})
