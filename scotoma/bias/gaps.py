@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -157,7 +157,7 @@ def gap_rows(
     was, now = dense != truth, compressed != truth
     error = metrics(len(examples.classes), None)[0]
 
-    @cache
+    @lru_cache(maxsize=2)  # the advantaged group comes back in every contrast, no other does
     def rise_of(key: str, but: str = "") -> Number:
         mask = ~groups.mask(but) if key == REST else groups.mask(key)
         return rise(units, was, now, mask, paired=paired)
