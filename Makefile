@@ -11,25 +11,28 @@ PIN = $(if $(LOCK),--constraint $(LOCK))
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 \
   --dist loadfile --no-loadscope-reorder $(PYTEST_ARGUMENTS)
 
-.PHONY: audit lint quick test test-all release lock images faults soak fuzz vulnerabilities
+.PHONY: audit lint quick test test-rest test-all release lock images faults soak fuzz vulnerabilities
 
 audit: $(VENV)/installed
 	$(BIN)/scotoma audit $(AUDIT_ARGUMENTS)
 
 # After every change: nothing that starts other programs, trains or simulates.
 quick: lint
-	$(PYTEST) -m "not slow and not thorough" tests
+	$(PYTEST) -m "not slow and not heavy and not thorough" tests
 
-# Before every commit: all but what only test-all does.
+# Before every commit: four minutes. What is heavy, tests/tiers.py says.
 test: $(VENV)/installed-test
-	$(PYTEST) -m "not thorough"
+	$(PYTEST) -m "not heavy and not thorough"
+
+# Before a merge: what test left out, but for what only test-all does.
+test-rest: $(VENV)/installed-test
+	$(PYTEST) -m "heavy and not thorough"
 
 # Before a release or a large merge: hours, a network, and Docker where it runs.
 test-all: lint
 	$(MAKE) vulnerabilities fuzz
 	$(MAKE) faults FAULTS=200
-	SCOTOMA_AUDITS=1000 $(PYTEST) -k hold_the_truth tests/bias tests/divergence/test_divergence_excess.py \
-	  tests/impact/test_impact.py
+	SCOTOMA_AUDITS=1000 $(PYTEST) -k hold_the_truth tests/bias tests/divergence tests/impact
 	$(PYTEST)
 
 # mypy reads the package as it is installed: components/ and pipelines/ inside it.

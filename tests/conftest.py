@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import gc
-import inspect
 import os
 import re
 import shutil
@@ -22,6 +20,7 @@ from hypothesis import settings
 
 from scotoma.processes.machine import cores
 from scotoma.processes.pool import kept_workers
+from tests import tiers
 
 settings.register_profile("scotoma", deadline=None)  # no test asserts a time
 settings.register_profile("commit", deadline=None, max_examples=50)
@@ -47,36 +46,6 @@ CHROMIUM_FLAGS = [
 NO_SHARED = "no raw data"
 # No rights to run an engine, or a Python that is not the base image's.
 NO_ENGINE = ("no Docker engine can be had here", "the image's packages are for another Python")
-
-# Files are dealt whole to processes, and these folders, whose tests share a browser and a server.
-TOGETHER = ("tests/report", "tests/tracking")
-# These take the longest; dealt last, one of them would keep one core busy while the others idle.
-LONGEST = (
-    "test_images.py",
-    "test_wheel.py",
-    "test_docs.py",
-    "test_browser.py",  # and with it tests/report
-    "test_store.py",  # and with it tests/tracking
-    "test_audit.py",
-    "test_local.py",
-    "test_machines.py",
-    "test_predicted.py",
-    "test_rows.py",
-    "test_quantization.py",
-    "test_divergence_members.py",
-    "test_numbers_gone_wrong.py",
-    "test_rings.py",
-    "test_clarify_coverage.py",
-    "test_few_flips.py",
-    "test_changed_inputs.py",
-    "test_compression.py",
-    "test_commands_slices.py",
-    "test_processes.py",
-    "test_engine.py",
-    "test_schedule.py",
-    "test_class_rates.py",
-)
-
 
 # `make quick` leaves out what is marked slow, and these: folders, and tests with such a fixture.
 SLOW_FOLDERS = ("charts", "components", "faults", "fuzz", "pipelines", "tracking", "training")
@@ -109,25 +78,30 @@ def _quick(config: pytest.Config) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave slow modules unread where slow tests are deselected: importing torch takes seconds."""
+    """Leave modules unread whose tests are all deselected: importing torch takes seconds."""
+    asked, inside = config.option.markexpr, collection_path.is_relative_to(ROOT)
+    if "heavy" not in asked or not inside or collection_path.suffix != ".py":
+        return None
+    heavy = "not heavy" not in asked
+    if not tiers.may_hold(collection_path.relative_to(ROOT).as_posix(), heavy=heavy):
+        return True
     if not _quick(config) or not collection_path.is_relative_to(TESTS):
         return None
-    if collection_path.is_dir():
-        return collection_path.name in SLOW_FOLDERS or None
-    is_test = collection_path.suffix == ".py"
-    return (is_test and bool(SLOW_MODULE.search(collection_path.read_text("utf-8")))) or None
+    slow = set(SLOW_FOLDERS) & set(collection_path.relative_to(TESTS).parts)
+    return bool(slow or SLOW_MODULE.search(collection_path.read_text("utf-8"))) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts other programs; put the longest files first.
+    """Mark what starts other programs and what is heavy; put the longest files first.
 
     `--no-loadscope-reorder` then deals the longest first.
     """
     for item in items:
         if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-    rank = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
+        if tiers.is_heavy(item.nodeid):
+            item.add_marker(pytest.mark.heavy)
+    items.sort(key=lambda item: tiers.place(item.nodeid))
 
 
 def pytest_collection() -> None:
@@ -146,20 +120,6 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One more than cores: tests wait for servers and other processes, but for the quick ones."""
     return cores() if _quick(config) else cores() + 1
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Deal files whole, and the folders of `TOGETHER`."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Folders(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file: str = super()._split_scope(nodeid)
-            folder = file.rpartition("/")[0]
-            return folder if folder in TOGETHER else file
-
-    return Folders(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -184,24 +144,21 @@ def _unexcused(skipped: list[pytest.TestReport]) -> list[pytest.TestReport]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _stack_without_source() -> Iterator[None]:
-    """Ask for the stack without lines of source.
-
-    kfp looks at it for every setting of every task. Below pytest it is so deep that a pipeline
-    takes seconds instead of tenths.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspect, "stack", functools.partial(inspect.stack, 0))
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
 def _kept_workers() -> Iterator[None]:
     """Keep workers for the next test, as an audit keeps them for its next step.
 
     To start one costs more than what most tests have it do.
     """
     with kept_workers():
+        yield
+
+
+@pytest.fixture
+def steps_here(tmp_path: Path) -> Iterator[None]:
+    """Audits of the test make their steps in this process: a child costs 2 s of processor time."""
+    from tests.helpers.steps import steps_in_this_process
+
+    with steps_in_this_process(tmp_path):
         yield
 
 

@@ -18,8 +18,6 @@ from scotoma.slices.settings import parse_settings
 from tests.helpers.commands import scotoma
 from tests.helpers.steps import steps_in_this_process
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 ELSEWHERE = "planted_layer.py"  # a block that tests/fix runs, and reads what it leaves
@@ -39,6 +37,7 @@ def run(command: str, folder: Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_documents_run(
     page: Path,

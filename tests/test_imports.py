@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import runpy
@@ -12,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {
@@ -98,6 +97,15 @@ def imported(source: str, module: str, *, package: bool = False) -> set[str]:
     return found
 
 
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Every name that each module imports: 550 files are parsed once for all tests."""
+    return {
+        name: imported(path.read_text("utf-8"), name, package=path.name == "__init__.py")
+        for name, path in modules().items()
+    }
+
+
 def strings(source: str) -> set[str]:
     """Every text in a module, such as the argument after `python -m`."""
     return {
@@ -129,10 +137,9 @@ def forbidden(importer: str, target: str) -> bool:
 def arrows() -> Iterator[tuple[str, str, str]]:
     """Module, its question, and the question of each module of ours that it imports."""
     known = modules()
-    for name, path in known.items():
+    for name, targets in imports().items():
         source = question(name)
-        is_package = path.name == "__init__.py"
-        for target in imported(path.read_text("utf-8"), name, package=is_package):
+        for target in targets:
             aim = question(target)
             if source is not None and aim is not None and f"scotoma.{aim}" in known:
                 yield name, source, aim
@@ -240,9 +247,9 @@ def test_no_module_imports_what_stands_right_of_it() -> None:
 def test_measuring_half_names_no_training_pipeline_or_tracking_library() -> None:
     wrong = [
         f"{name} imports {target}"
-        for name, path in modules().items()
+        for name, targets in imports().items()
         if question(name) in MEASURING or name.startswith(DECIDING)
-        for target in imported(path.read_text("utf-8"), name)
+        for target in targets
         if is_heavy(target, NOT_MEASURING)
     ]
     assert wrong == []
@@ -321,14 +328,13 @@ def questions_of_kind(source: str) -> list[str]:
     """Where code asks which kind a source is, and not what it has."""
     found = []
     for node in ast.walk(ast.parse(source)):
-        text = ast.unparse(node)
         match node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
                 wrong = re.search(r"\w*Source\b", ast.unparse(kinds))
             case ast.Call(func=ast.Name(id="hasattr" | "getattr"), args=[asked, *_]):
                 wrong = re.search(r"(^|\.|_)source$", ast.unparse(asked))
             case ast.MatchMapping(keys=[ast.Constant("source"), *_]):
-                wrong = "'kind'" in text
+                wrong = "'kind'" in ast.unparse(node)
             case ast.Compare() | ast.Match():
                 compared = (node.left, *node.comparators) if isinstance(node, ast.Compare) else ()
                 sides = compared or (node.subject,)
@@ -336,7 +342,7 @@ def questions_of_kind(source: str) -> list[str]:
             case _:
                 continue
         if wrong:
-            found.append(f"{node.lineno}: {text.splitlines()[0]}")
+            found.append(f"{node.lineno}: {ast.unparse(node).splitlines()[0]}")
     return found
 
 
@@ -381,8 +387,12 @@ def test_only_the_pipelines_and_their_commands_use_kfp() -> None:
     users = set()
     for name, path in modules().items():
         source = path.read_text("utf-8")
-        started = {text for text in strings(source) if text.startswith("scotoma.")}
-        for target in imported(source, name) | started:
+        started = {
+            text
+            for text in (strings(source) if '"scotoma.' in source else ())
+            if text.startswith("scotoma.")
+        }
+        for target in imports()[name] | started:
             if any(target == part or target.startswith(f"{part}.") for part in KUBEFLOW):
                 users.add(name)
     assert "scotoma.pipelines.client" in users

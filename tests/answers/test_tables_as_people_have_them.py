@@ -20,7 +20,7 @@ import pytest
 from tests.helpers.audits import accuracy
 from tests.helpers.commands import measured, scotoma
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("steps_here")]
 
 N, HARM = 2_000, 80
 

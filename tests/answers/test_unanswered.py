@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.audits import accuracy, addresses, changes, rates
 from tests.helpers.commands import scotoma
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("steps_here")]
 
 CONFIG = """\
 project: silent

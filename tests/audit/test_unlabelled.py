@@ -24,7 +24,7 @@ from scotoma.tracking.records import audit_records, member_records
 from tests.helpers import external_predictions as elsewhere
 from tests.helpers.commands import scotoma
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("steps_here")]
 
 LABELLED = elsewhere.CONFIG + "variants: [dense, {predictions: [int8], paired: true}]\n"
 UNLABELLED = LABELLED.replace("{column: label, positive: cat}", "{column: null, positive: cat}")

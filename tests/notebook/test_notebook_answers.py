@@ -16,7 +16,7 @@ import scotoma
 from scotoma.errors import DataError
 from tests.helpers.commands import scotoma as command
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("steps_here")]
 
 N = 400
 CONFIG = """\

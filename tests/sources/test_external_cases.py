@@ -20,7 +20,7 @@ from PIL import Image
 from tests.helpers.audits import accuracy, rates
 from tests.helpers.commands import scotoma
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("steps_here")]
 
 
 @pytest.fixture

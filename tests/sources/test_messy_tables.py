@@ -15,6 +15,8 @@ import pytest
 
 from tests.helpers.commands import scotoma
 
+pytestmark = pytest.mark.usefixtures("steps_here")
+
 EXAMPLES = 400
 
 Table = dict[str, list[str]]

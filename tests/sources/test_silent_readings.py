@@ -15,7 +15,7 @@ from scotoma.datasets import AuditedExamples
 from tests.faults.made import predictions_made_elsewhere
 from tests.helpers.commands import measured, scotoma
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("steps_here")]
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from scotoma.predictions.tables import models_by_variant
 from scotoma.sources.predictions import PredictionsSource
 from tests.helpers.commands import scotoma
 
+pytestmark = pytest.mark.usefixtures("steps_here")
+
 N = 240
 RANDOM = np.random.default_rng(3)
 LABEL = RANDOM.choice(["no", "yes"], N)
