@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections import defaultdict
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests import tiers
 from tests.conftest import ROOT
 
 LINES = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
@@ -62,3 +65,12 @@ def test_no_public_name_has_two_meanings() -> None:
 def _is_named_after(file: str, name: str) -> bool:
     """Whether a command, a step or a component stands in the file or folder of its name."""
     return file.startswith(NAMED_AFTER_WHAT_THEY_DO) and name in file.removesuffix(".py").split("/")
+
+
+@pytest.mark.parametrize("key", [*tiers.HEAVY, *tiers.KEPT])
+def test_what_is_heavy_is_a_test_that_is_there(key: str) -> None:
+    file, _, name = key.partition("::")
+    assert (ROOT / file).exists(), f"mend tests/tiers.py: no {file}"
+    if function := name.partition("[")[0]:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"^def {function}\(", text, re.M), f"mend tests/tiers.py: no {name}"
