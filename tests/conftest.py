@@ -82,13 +82,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     asked, inside = config.option.markexpr, collection_path.is_relative_to(ROOT)
     if "heavy" not in asked or not inside or collection_path.suffix != ".py":
         return None
-    heavy = "not heavy" not in asked
-    if not tiers.may_hold(collection_path.relative_to(ROOT).as_posix(), heavy=heavy):
+    name, text = collection_path.relative_to(ROOT).as_posix(), collection_path.read_text("utf-8")
+    if not tiers.may_hold(name, text, heavy="not heavy" not in asked):
         return True
     if not _quick(config) or not collection_path.is_relative_to(TESTS):
         return None
     slow = set(SLOW_FOLDERS) & set(collection_path.relative_to(TESTS).parts)
-    return bool(slow or SLOW_MODULE.search(collection_path.read_text("utf-8"))) or None
+    return bool(slow or SLOW_MODULE.search(text)) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -97,9 +97,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `--no-loadscope-reorder` then deals the longest first.
     """
     for item in items:
-        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if SLOW_FIXTURES & fixtures:
             item.add_marker(pytest.mark.slow)
-        if tiers.is_heavy(item.nodeid):
+        if tiers.is_heavy(item.nodeid, fixtures):
             item.add_marker(pytest.mark.heavy)
     items.sort(key=lambda item: tiers.place(item.nodeid))
 

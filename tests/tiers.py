@@ -1,15 +1,22 @@
 """Which tests does `make test` leave to `make test-rest`, and which heavy ones does it keep?
 
-A key is a folder, a file, or a test in it; the longest that fits counts. Whoever adds a test that
-takes more than a second of processor time, its children included, adds a line to `HEAVY`.
+A key is a folder, a file, or a test in it; the longest that fits counts, before any fixture.
+Whoever adds a test that takes more than a second of processor time, its children included, adds a
+line to `HEAVY`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 __all__ = ["HEAVY", "KEPT", "is_heavy", "may_hold", "place"]
 
-# What is left to `make test-rest`, and what it spends its time on; files that take longest first,
-# since the last to be dealt keeps one core busy while the others idle.
+# Fixtures that start a browser or a server.
+FIXTURES = {"browser", "running", "server", "team"}
+
+# What else is left to `make test-rest`, and what it spends its time on; files that take longest
+# first, since the last to be dealt keeps one core busy while the others idle.
 HEAVY: dict[str, str] = {
     "tests/test_docs.py::test_commands_in_the_documents_run": "every command of every page",
     "tests/installed/test_wheel.py": "builds and installs a wheel",
@@ -39,14 +46,6 @@ HEAVY: dict[str, str] = {
     "tests/verdict/test_simulated.py": "simulated audits",
     "tests/verdict/test_admission_simulated.py": "simulated audits",
     "tests/comparison/test_coverage.py": "simulated audits",
-    "tests/report/test_browser.py": "pages in Chromium",
-    "tests/report/test_height.py": "pages in Chromium",
-    "tests/report/test_scores_page.py": "pages in Chromium",
-    "tests/report/test_pages.py::test_browser_finds_no_fault_with_two_audits": "Chromium",
-    "tests/report/test_tournament.py::test_browser_finds_no_fault": "Chromium",
-    "tests/report/test_trend.py::test_browser_finds_no_fault": "Chromium",
-    "tests/study/test_page.py": "pages in Chromium",
-    "tests/review/test_review.py::test_verdicts_by_keyboard_are_kept_with_who_and_when": "Chromium",
     "tests/report/test_page.py::test_names_from_the_data_are_text_and_nothing_else": "a large page",
     "tests/report/test_shapes.py::test_every_shape_of_an_audit_has_a_whole_page": "large pages",
     "tests/audit/test_audit.py::"
@@ -116,23 +115,23 @@ KEPT: dict[str, str] = {
     "tests/sources/test_external_cases.py::"
     "test_pictures_may_be_seen_as_they_are_stored": "models and images made elsewhere",
     "tests/tracking/test_records.py": "what is logged",
-    "tests/tracking/test_scalars.py": "what is logged",
     "tests/tracking/test_store.py::"
     "test_a_server_takes_hostile_group_names_as_text": "a server of MLflow",
     "tests/faults/test_links.py": "links in a run that was received",
 }
 
 
-def is_heavy(test: str) -> bool:
-    """Whether a test, by its id, is left to `make test-rest`."""
-    parts = [key for key in (*HEAVY, *KEPT) if _is_in(test, key)]
-    return bool(parts) and max(parts, key=len) in HEAVY
+def is_heavy(test: str, fixtures: Iterable[str] = ()) -> bool:
+    """Whether a test, by its id and what it asks for, is left to `make test-rest`."""
+    named = [key for key in (*HEAVY, *KEPT) if _is_in(test, key)]
+    return max(named, key=len) in HEAVY if named else not FIXTURES.isdisjoint(fixtures)
 
 
-def may_hold(file: str, *, heavy: bool) -> bool:
+def may_hold(file: str, text: str, *, heavy: bool) -> bool:
     """Whether any test of a file may be heavy, or may be not."""
-    inside = HEAVY if heavy else KEPT
-    return is_heavy(file) is heavy or any(_is_in(key, file) for key in inside)
+    if heavy and FIXTURES & set(re.findall(r"\w+", text)):
+        return True
+    return is_heavy(file) is heavy or any(_is_in(k, file) for k in (HEAVY if heavy else KEPT))
 
 
 def place(test: str) -> int:
