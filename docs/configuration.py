@@ -46,13 +46,11 @@ scotoma audit small.yaml --plan --no-trial
 scotoma audit small.yaml --out runs/small
 ```
 
-Unknown keys and wrong values are refused with the line and the nearest valid name. Paths are
-relative to the file.
+Paths are relative to the file. A wrong key is refused with its line and the nearest valid name.
 
 ## Your own images
 
-You need a folder of images, and a CSV with one row for each image, whose column `image` holds the
-file name:
+You need a folder of images, and a CSV with a row for each, whose column `image` is the file name:
 
 ```yaml
 # own.yaml
@@ -68,11 +66,9 @@ source:
 label: {column: blond, positive: 1}
 groups:
   sex: {column: male, names: {"1": male, "0": female}}
-  age: {column: young, names: {"1": young, "0": old}}
-  intersections: [[sex, age]]
 cluster: {column: identity}
-variants: [dense, {prune: [0.5, 0.9]}, {int8: [dynamic, static]}]
-population: {models: 30, seed: 0}
+variants: [dense, {prune: [0.5, 0.9]}, {int8: [static]}]
+population: {models: 30}
 ```
 
 Images must have one size, or `source.size` must be set, and 8 bits a channel: JPEG, PNG, WebP, BMP,
@@ -93,8 +89,6 @@ source:
   images: images
   attributes: attributes.csv
 label: {column: blond, positive: 1}
-groups:
-  sex: {column: male, names: {"1": male, "0": female}}
 variants: [dense, {onnx: [int8], paired: true, bits: 8}, {onnx: [distilled]}]
 population: {models: 3}             # files in each folder; 1 is enough to begin with
 ```
@@ -225,7 +219,7 @@ def keys(prefix: str, part: Schema, schema: Schema) -> Iterator[str]:
     for key, value in part.get("properties", {}).items():
         name = prefix + key
         inner = model_of(value, schema) or model_of(value.get("items", {}), schema)
-        if inner is None or name == "tournament.techniques":
+        if inner is None or name.rpartition(".")[2] in ("techniques", "tolerations"):
             yield line(name, value)
         elif first := places.get(inner["title"]):
             yield line(name, {"description": f"{value['description'][:-1]}, as `{first}`"})
@@ -237,7 +231,7 @@ def keys(prefix: str, part: Schema, schema: Schema) -> Iterator[str]:
 def line(name: str, value: Schema, kinds: str = "", same: bool = True) -> str:
     """One key: what it says, the values that it takes, and its default."""
     text = " ".join(value.get("description", "").split()).rstrip(".")
-    if (values := choices(value)) and not all(one in text for one in values):
+    if len(values := choices(value)) in range(1, 13) and not all(one in text for one in values):
         text = f"{text}: {', '.join(f'`{one}`' for one in values)}" if text else ", ".join(values)
     default = value.get("default")
     if same and default not in (None, "", [], {}):

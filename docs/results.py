@@ -1,4 +1,4 @@
-"""Write docs/results.md: every key of audit.json and gate.json, from the types that hold them.
+"""Write docs/results.md: what audit.json and gate.json hold, from their types.
 
 python docs/results.py
 """
@@ -26,8 +26,9 @@ DRAWN = (
     "AuditedVariant", "Candidates", "ChangedScore", "CieCounts", "ClassRates", "Condition",
     "Corruption", "DistanceGroup", "Distances", "ExportedModel", "FewModels", "FewModelsRow",
     "Fingerprint", "FoundSlice", "FrontierRow", "GalleryCard", "GalleryPair", "GroupParity",
-    "GroupSize", "InputFiles", "JudgedExamples", "LayerFlips", "Percentile", "PreviousReference",
-    "Representation", "SeveralLabels", "ShuffledSearch", "TriedSet", "VariantLayers", "WorstRate",
+    "GroupSize", "InputFiles", "JudgedExamples", "LayerFlips", "LevelTest", "Percentile",
+    "PreviousReference", "Representation", "SeveralLabels", "ShuffledSearch", "TriedSet",
+    "VariantLayers", "WorstRate",
 )  # fmt: skip
 SCALARS = ("text", "true or false", "number", "integer")  # that the words make plain
 INTRO = """\

@@ -105,24 +105,21 @@ class Divergence(Part):
     """How many examples one variant changes.
 
     A CIE (compression identified exemplar, also PIE) is an example on which the most frequent label
-    of the compressed members differs from that of the dense members. The count falls as members are
-    added, even where nothing was compressed: a majority of few is a noisy one. So floor and excess
-    compare one model with one, over all pairs: audits of 5 and of 60 members estimate the same
-    numbers. The excess is the number to compare between variants and audits: if its interval holds
-    0, the audit cannot tell compression from another seed. Variants whose members derive from the
-    dense ones have flips without seed noise: beside them stands `flips`, not the floor.
+    of the compressed members differs from that of the dense members. The excess over the
+    [noise floor](methods.md#the-noise-floor) is the number to compare between variants and audits:
+    if its interval holds 0, the audit cannot tell compression from another seed.
 
     The shares are rows of question `divergence`:
 
-    - `cie.cie_share`: the count of CIEs as a share of the examples; its interval is for these populations on another test set
-    - `cie.floor`: seed noise: the share of examples that two dense members label differently
-    - `cie.disagreement`: the share that a dense and a compressed member label differently; where members are paired, a compressed member that derives from another dense one
+    - `cie.cie_share`: CIEs as a share of the examples; the interval is for these populations on another test set
+    - `cie.floor`: share of examples that two dense members label differently
+    - `cie.disagreement`: the same of a dense and a compressed member; of pairs, one that derives from another dense member
     - `cie.excess`: disagreement - floor, a fraction of the examples
-    - `flips`: flip rate: the share of predictions that change from a dense member to the compressed member that derives from it. Its floor is 0. Absent where members are not paired
+    - `flips`: share of predictions that change from a dense member to the one that derives from it; absent where members are not paired
     - `top1.dense`, `top1.compressed`: accuracy on a `subset`: `all`, `CIEs`, `non-CIEs`, or `taxicab` and a percentile. Intervals take the subset as fixed. Absent without labels
     - `over_index.change`: share of an `attribute` among the CIEs over its share in the data, less 1
-    - `ledger.changed`: of a group, the share of predictions that change; where members are not paired, seeds alone change labels too. A prediction that does not change cannot become wrong: the error of the group rises by no more
-    - `ledger.right_to_wrong`, `.wrong_to_right`, `.wrong_to_other`: its parts: right dense and wrong compressed, wrong dense and right compressed, wrong both but otherwise. Absent without labels
+    - `ledger.changed`: of a group, the share of predictions that change; its error rises by no more. Where members are not paired, seeds change labels too
+    - `ledger.right_to_wrong`, `.wrong_to_right`, `.wrong_to_other`: its parts, dense first; absent without labels
     """  # noqa: E501
 
     cie: Changed = Field(description="CIEs, and what floor and excess compare.")

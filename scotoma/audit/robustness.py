@@ -46,23 +46,23 @@ class RobustnessReport(Part):
 
     - `curves.accuracy`: accuracy of a variant, dense too, mean over the corruptions of a family
     - `by_corruption.accuracy`, `.top5_accuracy`: the same under one corruption, all severities
-    - `by_corruption.relative_robustness`, `.top5_relative_robustness`: 100 times that over the accuracy on clean pictures, as the PIE paper has it
+    - `by_corruption.relative_robustness`, `.top5_relative_robustness`: 100 times that over the clean accuracy, as the PIE paper has it
     - `by_corruption.ce`: corruption error: error over that of dense; of `all` mCE
     - `by_corruption.relative_ce`: the same of what the corruption adds to the clean error
     - `by_corruption.alexnet_ce`: error over AlexNet's published one, for published files of ImageNet-C
-    - `losses.dense_clean`, `.dense`, `.compressed_clean`, `.compressed`: accuracies of a group on clean and corrupted pictures, by metric: `error`, `fpr`, `fnr`, `top5`
-    - `losses.absolute`, `.relative`, `.log_odds`: loss of accuracy, compressed minus dense: a fraction, a share of the clean accuracy, log-odds. They can disagree, even in sign
-    - `losses.contrast`, `.p`, `.p_adjusted`: `absolute` of the group less that of all other examples; its two-sided p-value; the same after Holm over groups and families of the variant
-    - `losses.misled`: share of the pairs of a dense and a compressed model that do not show the sign of `absolute`; n are the pairs
-    - `losses.draw_variance`: part of the variance of `absolute` that comes from the draws of random corruptions
+    - `losses.dense_clean`, `.dense`, `.compressed_clean`, `.compressed`: accuracies of a group on clean and corrupted pictures, by metric
+    - `losses.absolute`, `.relative`, `.log_odds`: loss of accuracy, compressed minus dense: a fraction, a share of the clean accuracy, log-odds
+    - `losses.contrast`, `.p`, `.p_adjusted`: `absolute` of the group minus that of all others; its two-sided p-value; the same after Holm
+    - `losses.misled`: share of single pairs of models that do not show the sign of `absolute`
+    - `losses.draw_variance`: part of the variance of `absolute` that random corruptions make
     - `floor`: by family: the absolute loss of one half of the dense models less that of the other
-    - `distortion.change`, `.similarity`: how far pictures of a group really changed: grey levels of 255; structural similarity, 1 for no change
-    - `disagreement.cie_share`, `.taxicab`, `.flips`: share of CIEs, of votes that differ, and the chance that a dense and a compressed model differ, at one severity
+    - `distortion.change`, `.similarity`: how far pictures changed, in grey levels of 255; structural similarity, 1 for no change
+    - `disagreement.cie_share`, `.taxicab`, `.flips`: share of CIEs, of votes that differ, and of models that differ, at one severity
     - `confidence.rows.gap`, `.gap_change`: mean confidence minus accuracy, and that less dense's
-    - `confidence.detection.auroc`, `.auroc_change`: chance that a clean picture has the higher `measure` than `pictures` of a family or those of a test set, and that less dense's
+    - `confidence.detection.auroc`, `.auroc_change`: chance that a clean picture looks more familiar by `measure`, and that less dense's
     - `matched.clean`, `.matched_clean`, `.absolute`, `.relative`, `.log_odds`: a variant beside `matched`, another one that is as accurate on clean pictures
     - `sets.dense`, `.dense_test`: accuracy of dense on another test set, and on the test examples
-    - `sets.rows.accuracy`, `.difference`, `.absolute`, `.relative`, `.log_odds`: accuracy of a compressed variant there, that minus dense's, and what is lost from the test set to this one, compressed minus dense
+    - `sets.rows.accuracy`, `.difference`, `.absolute`, `.relative`, `.log_odds`: accuracy of a variant there, that minus dense's, and the loss from the test set to this one beyond dense
     """  # noqa: E501
 
     profile: str | None = Field(

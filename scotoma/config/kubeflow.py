@@ -173,7 +173,8 @@ class Place(Frozen):
         default_factory=dict, description="Labels that the node must have."
     )
     tolerations: list[Toleration] = Field(
-        default_factory=list, description="Taints of nodes that are tolerated."
+        default_factory=list,
+        description="Taints of nodes that are tolerated: key, operator, value, effect.",
     )
 
 

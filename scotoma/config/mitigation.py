@@ -25,7 +25,7 @@ WITH_STAGES = r"tiny-convnet|cifar-resnet18|resnet(18|34|50|101|152)|(resnext|wi
 class Mitigation(Frozen):
     """A technique that trains every member, and what it needs."""
 
-    technique: Technique = Field(description="The technique that trains every member")
+    technique: Technique = Field(description="One of the techniques below.")
     attribute: str | None = Field(
         None, description="The attribute of `groups` whose values are the groups in training."
     )

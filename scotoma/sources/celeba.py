@@ -42,8 +42,7 @@ class CelebaSource(ImageFiles):
 
     `img_align_celeba/`, `list_attr_celeba.txt` or `.csv`, `list_eval_partition.txt` or `.csv`, and
     `identity_CelebA.txt` where `identity` is the cluster. Attributes are -1 or 1. Partition 0 is
-    trained on, partition 2 is audited, partition 1 is left out. The central square of 178 pixels
-    is resized to `size`.
+    trained on, partition 2 is audited.
     """
 
     kind: Literal["celeba"]

@@ -69,11 +69,10 @@ MADE_WITH_SEED = b"CIFAR-10S 20"  # of who is rare: the data are the same for ev
 class Cifar10Source(Source):
     """CIFAR-10 in Parquet, as it is, or made into CIFAR-10S: colour and grey, each class skewed.
 
-    In the layout of the hub, or the authors' binary version (`data_batch_1.bin` and so on); the
-    Python version is refused, since unpickling runs code. CIFAR-10S (Wang et al. 2020) trains
-    automobile, cat, dog, horse and truck on 95% colour and 5% grey, the others on the reverse, and
-    tests every image in both styles, as one cluster. It adds the columns `style`, `exposure`
-    (majority, minority) and `source_id`.
+    In the layout of the hub, or the authors' binary version; the Python version is refused, since
+    unpickling runs code. CIFAR-10S (Wang et al. 2020) trains automobile, cat, dog, horse and truck
+    on 95% colour and 5% grey, the others on the reverse, and tests every image in both styles, as
+    one cluster. It adds the columns `style`, `exposure` and `source_id`.
     """
 
     kind: Literal["cifar10", "cifar10s"]

@@ -81,13 +81,11 @@ HeightAndWidth = Annotated[
 class OnnxSource(TabledImages):
     """External models, and the images and attributes to audit them on.
 
-    A folder of ONNX files for each variant; nothing is trained. What you leave out of `size`,
-    `preprocessing` and the like is taken from the first dense model, or from a
-    `preprocessor_config.json` (Hugging Face) beside it; a note says what was chosen. Models may
-    take float16, float32, float64 or uint8, channels first or last. The scores are in the order of
-    `source.classes`, else of `id2label` in a `config.json` beside the models, else of the labels:
-    numbers by value, other labels as text. Two classes may share one score. Files that name data
-    outside their folder or need a library of operators are refused.
+    A folder of ONNX files for each variant; nothing is trained. What you leave out of `size` and
+    `preprocessing` comes from the first dense model, or from a `preprocessor_config.json` (Hugging
+    Face) beside it; a note says so. The scores are in the order of `source.classes`, else of
+    `id2label` in a `config.json` beside the models, else of the labels: numbers by value, others as
+    text. Files that name data outside their folder or need a library of operators are refused.
     """
 
     kind: Literal["onnx"]

@@ -54,8 +54,7 @@ class ParquetSource(Source):
 
     `train*.parquet` and `test*.parquet`, in the folder or in `data/` or `plain_text/` below it. A
     column `image` or `img` has the fields `bytes` and `path`; other columns are labels and
-    attributes. The id of a row is its `example_id`, or its split and number: `test-00042`. Names
-    of classes that the hub declares are shown.
+    attributes. The id of a row is its `example_id`, or its split and number: `test-00042`.
     """
 
     kind: Literal["parquet"]
