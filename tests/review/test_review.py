@@ -16,6 +16,7 @@ import pytest
 
 from scotoma.audit.findings import ReviewedAudit
 from scotoma.datasets import AuditedExamples
+from scotoma.predictions import Predictions
 from scotoma.review.measure import corrected_change
 from scotoma.review.verdicts import FILE, Review, open_reviews, read_reviews
 from scotoma.run import Run, checksums
@@ -375,6 +376,50 @@ def test_a_taken_port_is_one_sentence(seen: Run) -> None:
         code, out, err = scotoma("review", seen.root, "--port", port)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"port {port} of 127.0.0.1 cannot be listened on" in err
+
+
+def test_labels_corrected_on_the_page_are_those_that_rates_are_measured_with(
+    reviewed_run: Run,
+) -> None:
+    """From the page's own requests to the result; all is reviewed, so that nothing is estimated."""
+    examples = AuditedExamples.read(reviewed_run.examples, images=False)
+    labels = dict(examples.table.select("example_id", "label").iter_rows())
+    command = ("review", reviewed_run.root, "--name", "Ada", "--unchanged", "160")
+    with serving(*command) as (address, _):
+        link, _, token = address.partition("/#")
+        page = Client(link)
+        reply = page.ask("POST", "/session", {"token": token})
+        page.cookie = reply.headers["set-cookie"].partition(";")[0]
+        cards = page.ask("GET", "/state").content["cards"]
+        assert {card["example_id"] for card in cards} == set(labels)
+        for place, card in enumerate(cards):
+            verdict, label = "model wrong", ""
+            if place % 5 == 0:
+                verdict = "label wrong"
+                label = next(one for one in examples.classes if one != labels[card["example_id"]])
+                labels[card["example_id"]] = label
+            said = {"place": place, "verdict": verdict, "label": label, "comment": ""}
+            assert page.ask("POST", "/verdict", said).content == {"saved": place}
+    found, out = measured(reviewed_run)
+    truth = np.array([examples.classes.index(labels[one]) for one in examples.ids])[:, None]
+    sides = examples.table["side"].to_numpy()
+    (one,) = found.variants
+    assert one.changed.corrected > 0
+    for rate in one.rates:
+        own = sides == rate.group.partition("=")[2] if rate.group != "all" else sides == sides
+        errors = [
+            (Predictions.read(reviewed_run.predictions(name)).predicted != truth)[own].mean()
+            for name in ("dense", VARIANT)
+        ]
+        assert (rate.dense, rate.compressed) == pytest.approx(errors)
+        assert rate.change == pytest.approx(errors[1] - errors[0])
+    assert "Change of the error, before and after correction" in out
+    code, shown, _ = scotoma("review", reviewed_run.root, "--export", "labels")
+    rows = list(csv.DictReader(io.StringIO(shown)))
+    assert (code, len(rows)) == (0, 160)
+    assert {
+        row["example_id"]: row["corrected_label"] or row["given_label"] for row in rows
+    } == labels
 
 
 def test_verdicts_by_keyboard_are_kept_with_who_and_when(seen: Run, browser: Any) -> None:

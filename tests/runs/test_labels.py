@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from scotoma.bias.fairness import fairness_metric
+from scotoma.runs import resampled_bias
 from tests.helpers.commands import measured, scotoma
 from tests.helpers.photographs import EXAMPLE, LABELS, TABLE
 
@@ -96,6 +97,26 @@ def test_runs_are_the_metrics_of_one_label_averaged(home: Path, compared: dict[s
             own = [run["value"] for run in compared["runs"]
                    if (run["technique"], run["metric"]) == (name, metric)]  # fmt: skip
             assert own == pytest.approx(bias(home, name, "dense", metric))
+
+
+def test_a_test_set_drawn_anew_is_that_of_each_label_averaged() -> None:
+    """Whole examples are drawn: each label by itself meets the same draws."""
+    rng = np.random.default_rng(0)
+    present, said = rng.integers(0, 2, (40, 3)), rng.integers(0, 2, (40, 3, 2))
+    woman, metrics = rng.random(40) < 0.5, ["DP", "EOTP", "FPSF", "BA"]
+    every = woman.repeat(3)
+    together = resampled_bias(
+        present.ravel(), [said.reshape(-1, 2)], [every, ~every], metrics, n_classes=2, draws=5,
+        clusters=np.arange(40).repeat(3), of_label=np.tile(np.arange(3), 40),
+    )  # fmt: skip
+    each = [
+        resampled_bias(
+            present[:, label], [said[:, label]], [woman, ~woman], metrics, n_classes=2,
+            class_id=1, draws=5,
+        )
+        for label in range(3)
+    ]  # fmt: skip
+    assert together == pytest.approx(np.mean(each, axis=0))
 
 
 def test_survival_is_over_runs_and_whole_photographs(home: Path, compared: dict[str, Any]) -> None:
