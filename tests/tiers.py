@@ -33,6 +33,7 @@ HEAVY: dict[str, str] = {
     "tests/golden/test_rows.py": "54 audits and comparisons",
     "tests/benchmarks": "scripts of benchmarks",
     "tests/fuzz/test_fuzz.py::test_a_reader_gives_a_result_or_a_sentence": "spoilt files",
+    "tests/pipelines/test_large.py": "Workflows of a megabyte",
     "tests/sources/test_sources_in_storage.py": "an audit of each kind of source in S3",
     "tests/bias/test_adult.py": "three runs on the whole of Adult",
     "tests/bias/test_clarify.py::"
@@ -88,6 +89,24 @@ HEAVY: dict[str, str] = {
     "test_every_kind_of_network_is_folded_and_exported_alike": "exports networks",
     "tests/quantization/test_quantization.py::"
     "test_plain_layers_are_written_as_torch_exports_them": "exports networks",
+    "tests/papers/test_hundred_classes.py": "exports and audits models of a hundred classes",
+    "tests/mitigation/test_mitigate.py::test_csv_is_the_table_of_both": "searches offsets",
+    "tests/mitigation/test_mitigate.py::"
+    "test_dfr_gives_untrained_members_a_head_that_knows_digits": "retrains heads",
+    "tests/mitigation/test_mitigate.py::"
+    "test_offsets_mend_what_a_shift_of_one_group_broke": "searches offsets",
+    "tests/pipelines/test_try_kubeflow.py::"
+    "test_an_audit_in_object_storage_leaves_no_secret_anywhere": "an audit in S3",
+    "tests/pipelines/test_commands.py::"
+    "test_an_audit_that_mlflow_does_not_have_ends_with_a_code_of_its_own": "MLflow",
+    "tests/pipelines/test_not_logged.py::test_wait_ends_with_7_and_a_retry_logs_alone": "MLflow",
+    "tests/pipelines/test_gpu_steps.py::"
+    "test_a_training_step_without_its_gpu_ends_at_once_with_a_sentence": "steps in processes",
+    "tests/pipelines/test_gpu_steps.py::"
+    "test_a_step_that_asked_for_none_runs_where_there_is_none": "steps in processes",
+    "tests/pipelines/test_preflight.py::"
+    "test_what_the_preflight_finds_keeps_the_audit_here": "preflights that fail",
+    "tests/sources/test_predicted.py::test_nothing_but_decoded_pixels_leaves": "an audit of images",
     "tests/sources/test_predicted.py::"
     "test_an_image_outside_the_folder_of_its_table_is_refused": "S3",
     "tests/sources/test_predicted.py::"
