@@ -159,7 +159,7 @@ def unsaid(pairing: Pairing, name: str, models: Sequence[str]) -> Unsaid | None:
     share = pl.concat(lacking).n_unique() / pairing.examples
     whole = any(own.len() == pairing.examples for own in lacking)
     happens = name != "tool_call" or any(
-        column in own.columns and (own[column] > 0).any() for own in sides
+        column in own.columns and (own[column].fill_nan(None) > 0).any() for own in sides
     )
     return Unsaid(share, tuple(sentences), whole, happens)
 

@@ -298,7 +298,10 @@ def compared(
         for model, log in zip(models[1:], logs[1:], strict=True):
             begun = [one for one in wanted if not going_on or matches(one, [*{*log} & {*logs[0]}])]
             about = replace(question, tasks=tuple(begun))
-            one = _compared(about, (models[0], model), (logs[0], log), asked)
+            both = logs[0]
+            if going_on:  # tasks that have not begun are told by who judges so far
+                both = {task: one for task, one in logs[0].items() if task in log} or both
+            one = _compared(about, (models[0], model), (both, log), asked)
             if going_on and not any(note.blocks_pass for note in one.admission):
                 kept = {
                     task: replace(before, scores=tuple(
@@ -395,11 +398,19 @@ def _compared(
     parts: list[_Task] = []
     ends: list[AdmissionNote] = []
     same = [  # whether both were asked the same
-        f"task {task} is in the log of {model.name} only, and is left out"
-        for model, own, other in zip(models, logs, reversed(logs), strict=True)
-        for task in own
-        if task not in other
+        f"task {task} is in the log of {models[1].name} only, and is left out"
+        for task in after
+        if task not in before
     ]
+    ends += [
+        AdmissionNote(
+            rule="same_examples", subject=models[1].name, variant=models[1].name, blocks_pass=True,
+            sentence=f"task {task} is not in the log of {models[1].name}, and no PASS is given: "
+            "evaluate it, or name with --tasks which to judge",
+        )
+        for task in before
+        if task not in after
+    ]  # fmt: skip
     for task in tasks:
         metric = _metric(question, before[task], after[task])
         paired = pair(
@@ -442,6 +453,7 @@ def _compared(
             f"tasks whose scores are numbers must share one to be taken together, got "
             f"{', '.join(kinds[:5])}; choose one with --score, or tasks with --tasks"
         )
+    notes += rows.notes
     notes += [f"error is the share of answers {ERRORS[one]}" for one in kinds if one in ERRORS]
     if rows.unscored and question.score not in BEHAVIOURS:  # whose sides are told
         many = "example has" if rows.unscored == 1 else "examples have"

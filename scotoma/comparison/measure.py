@@ -257,7 +257,7 @@ def measure_rows(
         bias=tuple(stereotypes(table, clusters)) if scores.binary else (),
         wording=wording,
         behaviours=tuple(behaviours(table, with_tasks(masks, table), own)),
-        notes=(*rows.notes, *search.notes),
+        notes=search.notes,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from scotoma.answers.natural import natural_order
-from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.processes.untrusted import read_apart
 from scotoma.readers.evaluation_tables import LogColumns
@@ -24,12 +24,13 @@ from scotoma.readers.extract import (
     gather_log,
     list_attributes,
 )
-from scotoma.readers.files import files_below
+from scotoma.readers.files import Glimpse, files_below
 from scotoma.readers.promptfoo import PROMPTFOO, answering_models
 from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, Gathered
 from scotoma.readers.tables import is_one_table
 from scotoma.storage.credentials import masked
 
+SMALL = 2**10  # bytes of a file that may be empty, though gzipped
 REPEATED = ("nemo-skills",)  # whose several files of a task are reruns of one model
 
 
@@ -90,10 +91,14 @@ def read_logs(
     tasks = [task for task in named if task in parts]
     for task in named:
         if task not in parts and not (going_on and tasks):
-            kind: type[ScotomaError] = NoAnswerError if going_on else ConfigError
-            raise kind(
-                f"task {printable(task)!r} is in none of the logs, which have "
-                f"{printable(', '.join(natural_order(parts)))[:300]}"
+            have = printable(", ".join(natural_order(parts)))[:300]
+            if going_on:
+                raise NoAnswerError(
+                    f"{printable(masked(', '.join(map(str, places))))} has no answers to task "
+                    f"{printable(task)!r} yet, and those to {have}; wait, or name one of these"
+                )
+            raise ConfigError(
+                f"task {printable(task)!r} is in none of the logs, which have {have}"
                 f"{nearest(task, list(parts), ONE_OF_THEM)}"
             )
     parts = {task: _without_failed_tries(own) for task, own in parts.items()}
@@ -196,6 +201,11 @@ def _logs(place: str, columns: LogColumns) -> list[tuple[Path, str]]:
     )
     logs = [(path, name) for path, name in formats if name]
     of_tools = [(path, name) for path, name in logs if name not in TABLES]
+    if paths and all(map(_is_empty, paths)):
+        raise NoLogError(
+            f"{shown} must hold the answers of a model, and {printable(paths[0].name)} is empty; "
+            "evaluate again, or copy the log again"
+        )
     if not logs:
         what = "is" if not root.is_dir() else "holds"
         raise NoLogError(
@@ -203,6 +213,10 @@ def _logs(place: str, columns: LogColumns) -> list[tuple[Path, str]]:
             "tables in CSV, Parquet or JSONL"
         )
     return of_tools or logs
+
+
+def _is_empty(path: Path) -> bool:
+    return path.stat().st_size < SMALL and not Glimpse(path).begins.strip()
 
 
 def _largest(path: Path) -> Path:

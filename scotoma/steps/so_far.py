@@ -201,8 +201,7 @@ def _so_far(one: ComparedLogs, total: int | None, limits: MaxIncrease) -> Judged
     )  # fmt: skip
     before, after = one.models
     coming = [task for task in one.original.logs[0] if task not in one.logs[0]]
-    left_out = {f"task {task} is in the log of {before} only, and is left out" for task in coming}
-    told = [note for note in one.admission if note.sentence not in left_out]
+    told = [*one.admission]
     for name, begins in ((after, coming), (before, one.awaited)):
         told += [reading_note(task, f"task {task} has not begun: {name} has no answers of it yet")
                  for task in begins]  # fmt: skip

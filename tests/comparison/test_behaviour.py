@@ -538,3 +538,18 @@ def test_rules_on_endings_that_make_no_sense(tmp_path: Path, rule: str, says: st
     code, _, err = scotoma("compare", *places, "--rules", path)
     assert code == 2
     assert says in " ".join(err.split())
+
+
+def test_calls_that_nobody_makes_are_not_told(tmp_path: Path) -> None:
+    """A reason that nobody knows says nothing of tools where none is there."""
+    rows = [row | {"reason": "stop"} for row in drawn(0)]
+    places = []
+    for name, reason in (("a", "stop"), ("b", "zzz")):
+        place = tmp_path / f"{name}.jsonl"
+        lines = [{"id": row["id"], "score": int(row["right"]), "stop_reason": reason}
+                 for row in rows]  # fmt: skip
+        place.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        places.append(place)
+    told = [note["sentence"] for note in measured("compare", *places)["admission"]]
+    assert any("have no known stop reason ('zzz')" in one for one in told)
+    assert not any("tool calls" in one for one in told)

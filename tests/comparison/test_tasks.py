@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import combinations, product
 from pathlib import Path
 
@@ -102,3 +103,34 @@ def test_all_tasks_are_judged_whether_named_or_not(home: Path) -> None:
     )
     assert usual == named == every
     assert {f"task={task}" for task in TASKS} <= {test["group"] for test in usual}
+
+
+def test_a_task_that_the_candidate_lacks_holds_a_pass_back(home: Path, tmp_path: Path) -> None:
+    """An evaluation that broke off before its last task passes nothing but what is named."""
+    base, whole = home / "bf16", tmp_path / "whole"
+    shutil.copytree(base, whole)  # answers as the original does
+    assert measured("compare", base, whole)["gate"]["variants"][0]["verdict"] == "PASS"
+    shutil.rmtree(whole / "gsm8k")
+    (one,) = measured("compare", base, whole)["gate"]["variants"]
+    assert (one["verdict"], one["blocked"]) == (
+        "UNSURE", ["task gsm8k is not in the log of whole, and no PASS is given: evaluate it, or "
+                   "name with --tasks which to judge"],
+    )  # fmt: skip
+    (one,) = measured("compare", base, whole, "--tasks", "mmlu_*,arc")["gate"]["variants"]
+    assert one["verdict"] == "PASS"
+    found = measured("compare", whole, base)  # one that the original lacks is told
+    assert found["gate"]["variants"][0]["verdict"] == "PASS"
+    told = [note["sentence"] for note in found["admission"]]
+    assert "task gsm8k is in the log of bf16 only, and is left out" in told
+
+
+def test_repeats_that_differ_in_number_are_told(home: Path, tmp_path: Path) -> None:
+    base, other = home / "bf16", tmp_path / "other"
+    shutil.copytree(base, other)
+    (other / "mmlu_law" / "output-rs3.jsonl").unlink()
+    text = scotoma("compare", base, other, "--tasks", "mmlu_law")[1]
+    assert "4 and 3 reruns" in " ".join(text.split())
+    last = other / "mmlu_law" / "output-rs2.jsonl"
+    last.write_text("".join(last.read_text().splitlines(keepends=True)[:100]))
+    told = [note["sentence"] for note in measured("compare", base, other)["admission"]]
+    assert "mmlu_law: examples have different numbers of reruns; 2 of each are compared" in told

@@ -84,3 +84,19 @@ def test_a_small_file_that_unpacks_to_much_is_refused(read: Read, tmp_path: Path
     assert path.stat().st_size < 2**25
     with pytest.raises(DataError, match=r"t\.jsonl\.gz must be read within .* make it smaller"):
         read(path)
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("s.jsonl", b""), ("s.jsonl", b"\n\n"), ("s.jsonl.gz", b""), ("s.jsonl.gz", gzip.compress(b"")),
+    ("s.csv", b""),
+])  # fmt: skip
+def test_an_empty_log_is_called_empty(tmp_path: Path, name: str, content: bytes) -> None:
+    fine, empty = write_generation(tmp_path / "log"), tmp_path / "empty" / name
+    empty.parent.mkdir()
+    empty.write_bytes(content)
+    for place in (empty, empty.parent):
+        code, _, err = scotoma("compare", fine, place)
+        assert code == 2
+        assert f"must hold the answers of a model, and {name} is empty; evaluate again" in " ".join(
+            err.split()
+        )
