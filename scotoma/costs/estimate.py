@@ -135,10 +135,10 @@ AUDIT_S, AUDIT_BYTES = 3.5, 560e6  # to start, draw the page and end, and what a
 PREDICTION_S, PREDICTION_BYTES = 3.7e-6, 230  # of one model for one example
 PAIR_S = 6.9e-8  # of one prediction under one pair of groups
 SLICE_S = 3.7e-7  # of one example in one set of features
-JSON_S, JSON_BYTES = 1.7e-6, 54  # of a byte of audit.json, which stands for every number in it
+JSON_S, JSON_BYTES = 1.7e-6, 36  # of a byte of audit.json, which stands for every number in it
 FAIRNESS_BYTES = 43_000  # of the seven metrics of an attribute under one variant, dense too
 FAIRNESS_S = 0.006  # of the same
-RATE_BYTES = 470  # of a rate of one class in one group
+RATE_BYTES = 230  # of a rate of one class in one group
 
 
 @dataclass(frozen=True)
