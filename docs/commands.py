@@ -31,7 +31,7 @@ scotoma compare --help
 
 [Exit codes](promises.md#what-stays-the-same) are the same everywhere. Commands that print a result
 take `--json` or `--csv` (every number unrounded), `--markdown`, some `--html`, and `--quiet`, which
-prints no progress. Results go to stdout, messages to stderr.
+prints no progress. `...` marks what can be repeated. Results go to stdout, messages to stderr.
 """
 BOUNDS = re.compile(
     r" (At least|At most|Above|Below) [^ ]+(, (at most|below|above) [^ ]+)?\.(?= |$)"
@@ -113,12 +113,14 @@ def option(one: Any) -> str:
 def row(one: Any) -> str:
     """A line of the list; no default is shown where it says nothing."""
     text = BOUNDS.sub("", " ".join((one.help or "").split()))
+    several = " ..." * (" Can be repeated" in text)
+    text = text.replace(" Can be repeated.", "")
     if one.required and one.param_type_name == "option":
         text += " Required."
     elif one.default not in (None, False, (), [], "") and "Default" not in text:
         text += f" Default: {one.default}."
     named = argument(one) if one.param_type_name == "argument" else option(one)
-    return f"- `{named}`: {text}"
+    return f"- `{named}{several}`: {text}"
 
 
 if __name__ == "__main__":

@@ -86,7 +86,10 @@ def described(model: type[BaseModel]) -> Iterator[str]:
     yield inspect.cleandoc(model.__doc__ or "") + "\n"
     for name, field in model.model_fields.items():
         held = kind(field.annotation)
-        shown = "" if held.rstrip("?") in SCALARS else f" ({held})"
+        told = held.rstrip("?") in SCALARS or "object" in held or held in str(field.description)
+        listed = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+        told |= bool(listed) and all(f"`{one}`" in str(field.description) for one in listed)
+        shown = "" if told else f" ({held})"
         yield f"- `{field.alias or name}`{shown}: {field.description}"
     yield ""
 
