@@ -99,12 +99,10 @@ class Asking:
 
 def _rows(**whats: str) -> Callable[[Asking], Iterator[At]]:
     """List the addresses of the rule's question: names of evidence, and what its rows are."""
-
-    def listed(asking: Asking) -> Iterator[At]:
-        for at in asking.rows.at(question_of(asking.rule.metric), whats["absolute"]):
-            yield {name: at[what] for name, what in whats.items()}
-
-    return listed
+    return lambda asking: (
+        {name: at[what] for name, what in whats.items()}
+        for at in asking.rows.at(question_of(asking.rule.metric), whats["absolute"])
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +127,7 @@ class RuleKind:
 
     says: str | Callable[[Any], str]
     rows: Callable[[Asking], Iterable[At]] = lambda asking: ()
-    words: Callable[[Asking, Row], str] = lambda asking, row: str(row.fact("where"))
+    words: Callable[[Asking, Row], str] = lambda asking, row: ""
     asks: Callable[[Asking, Row], bool] = Asking.asks
     margins: Callable[[Asking, At], tuple[float | None, float | None]] = Asking.margins
     turned: Callable[[Asking], bool] = lambda asking: False

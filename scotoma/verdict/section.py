@@ -181,20 +181,20 @@ def mitigations(audit: Audit, failed: Collection[str]) -> str:
     grouped = any(group.key != "all" for group in audit.groups)
     binary = len(audit.examples.classes) == 2
     ways = []
-    if audit.labelled and grouped and models and audit.labels is None:
-        ways.append("dfr (no groups when it decides)")
-    if audit.labelled and grouped and (audit.labels is None or binary):
-        rule, kept = ("thresholds", "true") if binary else ("offsets", "full")
-        scores = "" if trained else f"keep_scores: {kept}; "
-        ways.append(f"{rule} ({scores}groups at each decision)")
-    static = any(v.mode == "static" for v in audit.variants if v.name in failed)
-    int8 = any(v.kind == "int8" for v in audit.variants if v.name in failed)
-    external = any(v.kind == "onnx" and v.paired for v in audit.variants if v.name in failed)
+    if audit.labelled and grouped:
+        if models and audit.labels is None:
+            ways.append("dfr (no groups when it decides)")
+        if audit.labels is None or binary:
+            rule, kept = ("thresholds", "true") if binary else ("offsets", "full")
+            scores = "" if trained else f"keep_scores: {kept}; "
+            ways.append(f"{rule} ({scores}groups at each decision)")
+    failing = [variant for variant in audit.variants if variant.name in failed]
     text = ""
     if ways:
         text = f"Without training again: scotoma fix RUN --by {' or '.join(ways)}."
-    if static and grouped and trained:
+    if grouped and trained and any(one.mode == "static" for one in failing):
         text += " For int8-static, try calibration: group-balanced."
-    if audit.labelled and ((int8 and trained) or external):
+    repaired = {"int8"} if trained else {"onnx"}
+    if audit.labelled and any(one.kind in repaired and (trained or one.paired) for one in failing):
         text += " To leave layers of int8 in float32: scotoma fix RUN --by layers."
     return text.strip()

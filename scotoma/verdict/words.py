@@ -152,11 +152,14 @@ def _effort(test: TestResult) -> tuple[float, float]:
 
 def too_small(variants: Sequence[JudgedVariant]) -> str:
     """Say once what no PASS of any variant rests on; empty where all is large enough to judge."""
-    names = list(dict.fromkeys(size for variant in variants for size in variant.too_small))
-    if not names:
+    if not (names := _sizes(variants)):
         return ""
     more = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return printable(f"Too small to judge: {', '.join(names[:SHOWN])}{more}.")
+
+
+def _sizes(variants: Sequence[JudgedVariant]) -> list[str]:
+    return list(dict.fromkeys(size for variant in variants for size in variant.too_small))
 
 
 def admission_lines(notes: Sequence[AdmissionNote]) -> list[str]:
@@ -267,7 +270,7 @@ def verdict_sentence(gate: GateResult) -> str:
 
 
 def _passing(variants: Sequence[JudgedVariant]) -> str:
-    small = list(dict.fromkeys(size for variant in variants for size in variant.too_small))
+    small = _sizes(variants)
     text = f"{variant_names(variants)} may ship by these rules"
     if not small:
         return text
