@@ -34,6 +34,11 @@ HEAVY: dict[str, str] = {
     "tests/benchmarks": "scripts of benchmarks",
     "tests/fuzz/test_fuzz.py::test_a_reader_gives_a_result_or_a_sentence": "spoilt files",
     "tests/pipelines/test_large.py": "Workflows of a megabyte",
+    "tests/pipelines/test_scheduled.py": "audits that a schedule begins",
+    "tests/pipelines/test_step_logs.py": "steps in processes, killed and repeated",
+    "tests/pipelines/test_runs.py": "runs on a stand-in for Kubeflow",
+    "tests/pipelines/test_ended_pods.py": "runs on a stand-in for Kubeflow",
+    "tests/pipelines/test_try_kubeflow.py": "an audit in S3, the script for a real Kubeflow",
     "tests/sources/test_sources_in_storage.py": "an audit of each kind of source in S3",
     "tests/bias/test_adult.py": "three runs on the whole of Adult",
     "tests/bias/test_clarify.py::"
@@ -95,8 +100,6 @@ HEAVY: dict[str, str] = {
     "test_dfr_gives_untrained_members_a_head_that_knows_digits": "retrains heads",
     "tests/mitigation/test_mitigate.py::"
     "test_offsets_mend_what_a_shift_of_one_group_broke": "searches offsets",
-    "tests/pipelines/test_try_kubeflow.py::"
-    "test_an_audit_in_object_storage_leaves_no_secret_anywhere": "an audit in S3",
     "tests/pipelines/test_commands.py::"
     "test_an_audit_that_mlflow_does_not_have_ends_with_a_code_of_its_own": "MLflow",
     "tests/pipelines/test_not_logged.py::test_wait_ends_with_7_and_a_retry_logs_alone": "MLflow",
