@@ -17,6 +17,7 @@ from scotoma.runs.finding import SIGN_WORDS, RunFinding, finding_rows
 from scotoma.runs.table import RunSet
 
 NAMES = (Column("technique", "technique"), Column("metric", "metric"))
+STILL = "interval not estimable (nothing varies"
 KNOWN = (THIS_TEST_SET, "takes the runs as normal")  # the page says it once
 NOT_COMPARED = "not compared (the base has no runs of this metric)"
 
@@ -117,6 +118,7 @@ def spread_document(
         "All numbers are about training runs on this test set; sigma assumes normally distributed "
         "runs."
     )
+    still = all(one["sigma"].reason.startswith(STILL) for one in spreads)
     tables = [
         Table(
             "spread", "",
@@ -124,7 +126,8 @@ def spread_document(
              Column("std", "std", "score"), Column("sigma", "sigma", "score")],
             [one.cells(reach="MaxDiff", std="STDEV", sigma="sigma") | {"runs": one["sigma"].n}
              for one in spreads],
-            stub=2, known=KNOWN,
+            "Nothing varies, so no interval can be estimated." if still else "",
+            stub=2, known=(*KNOWN, STILL) if still else KNOWN,
         )
     ]  # fmt: skip
     if classes := [one for one in spreads if one.class_name]:

@@ -100,6 +100,8 @@ def test_runs_of_one_seed_are_trained_timed_and_compared_by_a_command(
     assert code == 0, err
     text = " ".join(out.split())
     assert text.count("all have the same weights, as is expected on a CPU") == 2
+    assert text.count("Nothing varies, so no interval can be estimated.") == 1
+    assert "not estimable" not in text
     assert "(n = 2 pairs). Qian et al. 2021 measured +17.8% for ResNet-18 on a GPU." in text
     assert {path: path.stat().st_mtime_ns for path in trained} == trained
 
