@@ -236,11 +236,13 @@ class Pair:
         return "\n".join(self._sentences())
 
     def _repr_html_(self) -> str:
-        from scotoma.document import Column, Document, Section, Table
+        from scotoma.document import Cell, Column, Document, Section, Table
         from scotoma.document.html import fragment
 
         masks = self.examples.groups.by_key
-        rows = [{"group": key, "n": int(mask.sum())} for key, mask in masks.items()]
+        rows: list[dict[str, Cell]] = [
+            {"group": key, "n": int(mask.sum())} for key, mask in masks.items()
+        ]
         columns = (Column("group", "group"), Column("n", "examples", "count"))
         parts = [Table("groups", "", columns, rows)] if len(rows) > 1 else []
         held = Section("pair", "", self._sentences(), parts)
