@@ -27,18 +27,11 @@ HEAVY: dict[str, str] = {
     "tests/sources/test_external_cases.py": "30 audits of models and images as people have them",
     "tests/commands/test_pull_request.py": "the action's shell, pytest in pytest",
     "tests/fix/test_repair.py": "audits of models in which one layer does harm",
+    "tests/pipelines": "runs on a stand-in for Kubeflow and by kfp.local",
     "tests/components/test_paired_verdict.py": "pipelines that kfp.local runs",
-    "tests/pipelines/test_local.py": "pipelines that kfp.local runs",
-    "tests/pipelines/test_inputs.py": "pipelines that kfp.local runs",
     "tests/golden/test_rows.py": "54 audits and comparisons",
     "tests/benchmarks": "scripts of benchmarks",
     "tests/fuzz/test_fuzz.py::test_a_reader_gives_a_result_or_a_sentence": "spoilt files",
-    "tests/pipelines/test_large.py": "Workflows of a megabyte",
-    "tests/pipelines/test_scheduled.py": "audits that a schedule begins",
-    "tests/pipelines/test_step_logs.py": "steps in processes, killed and repeated",
-    "tests/pipelines/test_runs.py": "runs on a stand-in for Kubeflow",
-    "tests/pipelines/test_ended_pods.py": "runs on a stand-in for Kubeflow",
-    "tests/pipelines/test_try_kubeflow.py": "an audit in S3, the script for a real Kubeflow",
     "tests/sources/test_sources_in_storage.py": "an audit of each kind of source in S3",
     "tests/bias/test_adult.py": "three runs on the whole of Adult",
     "tests/bias/test_clarify.py::"
@@ -94,21 +87,15 @@ HEAVY: dict[str, str] = {
     "test_every_kind_of_network_is_folded_and_exported_alike": "exports networks",
     "tests/quantization/test_quantization.py::"
     "test_plain_layers_are_written_as_torch_exports_them": "exports networks",
+    "tests/quantization/test_quantization_static.py": "exports networks",
+    "tests/run/test_mirror.py::"
+    "test_a_trained_member_is_sent_by_the_worker_that_trained_it": "trains in a worker",
     "tests/papers/test_hundred_classes.py": "exports and audits models of a hundred classes",
     "tests/mitigation/test_mitigate.py::test_csv_is_the_table_of_both": "searches offsets",
     "tests/mitigation/test_mitigate.py::"
     "test_dfr_gives_untrained_members_a_head_that_knows_digits": "retrains heads",
     "tests/mitigation/test_mitigate.py::"
     "test_offsets_mend_what_a_shift_of_one_group_broke": "searches offsets",
-    "tests/pipelines/test_commands.py::"
-    "test_an_audit_that_mlflow_does_not_have_ends_with_a_code_of_its_own": "MLflow",
-    "tests/pipelines/test_not_logged.py::test_wait_ends_with_7_and_a_retry_logs_alone": "MLflow",
-    "tests/pipelines/test_gpu_steps.py::"
-    "test_a_training_step_without_its_gpu_ends_at_once_with_a_sentence": "steps in processes",
-    "tests/pipelines/test_gpu_steps.py::"
-    "test_a_step_that_asked_for_none_runs_where_there_is_none": "steps in processes",
-    "tests/pipelines/test_preflight.py::"
-    "test_what_the_preflight_finds_keeps_the_audit_here": "preflights that fail",
     "tests/sources/test_predicted.py::test_nothing_but_decoded_pixels_leaves": "an audit of images",
     "tests/sources/test_predicted.py::"
     "test_an_image_outside_the_folder_of_its_table_is_refused": "S3",
@@ -136,6 +123,10 @@ KEPT: dict[str, str] = {
     "tests/sources/test_external_cases.py::test_weights_are_measured": "models made elsewhere",
     "tests/sources/test_external_cases.py::"
     "test_pictures_may_be_seen_as_they_are_stored": "models and images made elsewhere",
+    "tests/pipelines/test_audit.py": "the pipeline's definition",
+    "tests/pipelines/test_begin.py": "the first and the exit step of a run on Kubeflow",
+    "tests/pipelines/test_client.py": "requests to Kubeflow",
+    "tests/pipelines/test_status.py": "what Kubeflow tells of a run",
     "tests/tracking/test_records.py": "what is logged",
     "tests/tracking/test_store.py::"
     "test_a_server_takes_hostile_group_names_as_text": "a server of MLflow",
