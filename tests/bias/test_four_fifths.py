@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.bias.four_fifths import STANDINGS, impact_ratios, standing
 from scotoma.errors import DataError
-from tests.helpers.commands import measured, scotoma
+from tests.helpers.commands import measured, stderr_of, stdout_of
 
 # Questions and answers on the Uniform Guidelines on Employee Selection Procedures (1979): hiring
 # rates; the impact ratios and the adverse impact that the agencies read from them.
@@ -60,8 +60,7 @@ def test_the_ratios_are_those_of_the_guidance(applicants: Path) -> None:
 
 
 def test_the_page_shows_counts_intersections_and_the_unknown(applicants: Path) -> None:
-    code, out, _ = scotoma(*asked(applicants, "--group", "sex", "--intersections"))
-    assert code == 0
+    out = stdout_of(*asked(applicants, "--group", "sex", "--intersections"))
     assert "race and sex" in out
     assert "race=Black,sex=f" in out
     lines = [" ".join(line.split()) for line in out.splitlines()]
@@ -77,8 +76,7 @@ def test_the_page_shows_counts_intersections_and_the_unknown(applicants: Path) -
 
 def test_without_the_selected_label_it_says_what_it_needs(applicants: Path) -> None:
     options = ("--label", "label", "--predicted", "hired", "--group", "race", "--four-fifths")
-    code, _, err = scotoma("compare", applicants, *options)
-    assert code == 2
+    err = stderr_of("compare", applicants, *options, code=2)
     assert "--four-fifths needs --positive" in err
 
 

@@ -22,7 +22,7 @@ from scotoma.run import Run
 from scotoma.sources.reading import load_examples, survey_examples
 from scotoma.steps.prepare import prepare
 from tests.conftest import Storage
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import stderr_of
 from tests.helpers.synthetic import celeba
 
 pytestmark = pytest.mark.slow
@@ -255,8 +255,7 @@ def test_check_names_the_folder_that_lacks_an_image(folder: Path, tmp_path: Path
     (folder / "img_align_celeba" / "000007.jpg").unlink()
     path = tmp_path / "audit.yaml"
     path.write_text(CONFIG.replace("DATA", str(folder)))
-    code, _, err = scotoma("audit", "--plan", path, "--no-trial", "--quiet")
-    assert code == 4
+    err = stderr_of("audit", "--plan", path, "--no-trial", "--quiet", code=4)
     assert err == (
         f"scotoma: 1 of 361 rows of {folder}/list_attr_celeba has no image in "
         f"{folder}/img_align_celeba: '000007.jpg'; add it or remove its row\n"

@@ -13,7 +13,7 @@ import pytest
 
 from scotoma.audit import GateFile, read_audit, read_gate
 from scotoma.storage.files import file_digest
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import ended, scotoma, stderr_of
 from tests.helpers.external_predictions import CLASSES, audited, write
 from tests.helpers.steps import steps_in_this_process
 
@@ -62,11 +62,10 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(run: Path, keys: Path) -> Path:
     """Everything about an int8 model."""
     out = run.parent / "evidence"
-    code, _, err = scotoma(
+    err = stderr_of(
         "evidence", run, "--model", int8(run), "--out", out,
         "--sign", keys / "ours.pem",
     )  # fmt: skip
-    assert code == 0, err
     assert "4 files" in err
     assert "signed" in err
     return out
@@ -219,16 +218,13 @@ def test_verify_holds_evidence_against_its_run_and_key(
     run: Path, folder: Path, keys: Path, tmp_path: Path
 ) -> None:
     file = folder / "test-result.intoto.json"
-    code, _, err = scotoma("verify", run, "--evidence", file, "--key", keys / "ours.pub")
-    assert code == 0
+    err = stderr_of("verify", run, "--evidence", file, "--key", keys / "ours.pub")
     assert "signed by this key" in err
     released = ("verify", run, "--evidence", file, "--model")
     assert scotoma(*released, int8(run))[0] == 0
-    code, _, err = scotoma(*released, int8(run, member=0))
-    assert code == 4
+    err = stderr_of(*released, int8(run, member=0), code=4)
     assert "do not release this file on it" in err
-    code, _, err = scotoma("verify", run, "--evidence", file, "--key", keys / "other.pub")
-    assert code == 4
+    err = stderr_of("verify", run, "--evidence", file, "--key", keys / "other.pub", code=4)
     assert "must be signed by this key" in err
     envelope = content(file)
     stated = statement(file)
@@ -236,17 +232,14 @@ def test_verify_holds_evidence_against_its_run_and_key(
     envelope["payload"] = base64.b64encode(json.dumps(stated).encode()).decode()
     changed = tmp_path / "changed.json"
     changed.write_text(json.dumps(envelope))
-    code, _, err = scotoma("verify", run, "--evidence", changed, "--key", keys / "ours.pub")
-    assert code == 4
+    err = stderr_of("verify", run, "--evidence", changed, "--key", keys / "ours.pub", code=4)
     assert "broken signature" in err
-    code, _, err = scotoma("verify", run, "--evidence", changed)
-    assert code == 4
+    err = stderr_of("verify", run, "--evidence", changed, code=4)
     assert "gate.json" in err
     stated["predicate"]["configuration"][1]["digest"]["sha256"] = "0" * 64
     envelope["payload"] = base64.b64encode(json.dumps(stated).encode()).decode()
     changed.write_text(json.dumps(envelope))
-    code, _, err = scotoma("verify", run, "--evidence", changed)
-    assert code == 4
+    err = stderr_of("verify", run, "--evidence", changed, code=4)
     assert "speaks of another audit.json" in err
 
 
@@ -255,8 +248,7 @@ def test_verify_holds_evidence_against_its_run_and_key(
 )
 def test_what_is_no_envelope_is_refused_in_a_sentence(run: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "evidence.json").write_text(text)
-    code, _, err = scotoma("verify", run, "--evidence", tmp_path / "evidence.json")
-    assert code == 4
+    err = stderr_of("verify", run, "--evidence", tmp_path / "evidence.json", code=4)
     assert "evidence.json must h" in err or "must be a DSSE envelope" in err
     assert "Traceback" not in err
 
@@ -273,19 +265,16 @@ def test_a_model_that_was_not_audited_and_a_dense_one_are_refused(
         (dense, "must be of a compressed variant"),
         (tmp_path / "absent.onnx", "must be a file"),
     ):
-        code, _, err = scotoma("evidence", run, "--model", model, "--out", tmp_path / "out")
-        assert code == 2, err
+        err = stderr_of("evidence", run, "--model", model, "--out", tmp_path / "out", code=2)
         assert words in err
         assert not (tmp_path / "out").exists()
-    code, _, err = scotoma("evidence", run, "--model", int8(run), "--out", run / "evidence")
-    assert code == 2
+    err = stderr_of("evidence", run, "--model", int8(run), "--out", run / "evidence", code=2)
     assert "outside the run" in err
     (tmp_path / "key.pem").write_text("no key")
-    code, _, err = scotoma(
+    err = stderr_of(
         "evidence", run, "--model", int8(run), "--out", tmp_path / "out",
-        "--sign", tmp_path / "key.pem",
+        "--sign", tmp_path / "key.pem", code=2,
     )  # fmt: skip
-    assert code == 2
     assert "openssl genpkey" in err
     assert not (tmp_path / "out").exists()
 
@@ -295,11 +284,9 @@ def test_of_predictions_the_variant_is_named_and_four_fifths_are_there(tmp_path:
     model = tmp_path / "model.onnx"
     model.write_bytes(b"weights")
     command = ("evidence", tmp_path / "run", "--model", model, "--out", tmp_path / "out")
-    code, _, err = scotoma(*command)
-    assert code == 2
+    err = stderr_of(*command, code=2)
     assert "--variant" in err
-    code, _, err = scotoma(*command, "--variant", "int8")
-    assert code == 0, err
+    ended(*command, "--variant", "int8")
     text = (tmp_path / "out" / "dossier.md").read_text()
     assert "whoever wrote this file says" in text
     assert " 1 models" not in text
@@ -340,8 +327,7 @@ def test_verify_speaks_of_the_evidence_and_its_exit_code_of_a_verdict_that_fails
     envelope = content(out / "test-result.intoto.json")
     envelope["payload"] = base64.b64encode(json.dumps(stated).encode()).decode()
     (out / "changed.json").write_text(json.dumps(envelope))
-    code, _, err = scotoma("verify", run, "--evidence", out / "changed.json")
-    assert code == 4
+    err = stderr_of("verify", run, "--evidence", out / "changed.json", code=4)
     assert f"says PASSED, and gate.json says {verdict} for int8" in err
 
 

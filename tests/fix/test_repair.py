@@ -35,7 +35,7 @@ from scotoma.inference.model_process import runtime_on_demand
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from tests.fix.test_layers import gate_of
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import ended, scotoma, stdout_of
 from tests.helpers.steps import steps_in_this_process
 from tests.test_docs import ROOT, blocks
 
@@ -55,8 +55,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr("sys.argv", shlex.split(script)[1:])
         planted_layer.main()
         for command in commands:
-            code, out, err = scotoma(*shlex.split(command)[1:], "--quiet")
-            assert code == 0, err
+            out = stdout_of(*shlex.split(command)[1:], "--quiet")
     (folder / "printed.txt").write_text(out)
     return folder
 
@@ -224,8 +223,7 @@ def test_within_too_few_bytes_nothing_is_repaired(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
-    code, out, _ = scotoma("fix", "shipped", "--by", "layers", "--max-size-increase", "0%")
-    assert code == 0
+    out = stdout_of("fix", "shipped", "--by", "layers", "--max-size-increase", "0%")
     assert out.startswith("No ranges, and no layer in float32 within 0%, lower the harm of int8:")
     assert "fc3" in out
     assert not (home / "shipped-int8+repair").exists()
@@ -405,7 +403,6 @@ def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Pa
 def test_evidence_of_external_models_knows_no_training_seeds(home: Path, tmp_path: Path) -> None:
     """Its manifest says in words that the models were trained elsewhere."""
     model = home / "models" / "int8" / "1.onnx"
-    code, _, err = scotoma("evidence", home / "shipped", "--model", model, "--out", tmp_path)
-    assert code == 0, err
+    ended("evidence", home / "shipped", "--model", model, "--out", tmp_path)
     assert "training-seed:" not in (tmp_path / "bom.cdx.json").read_text()
     assert "- **training seeds**: not known" in (tmp_path / "dossier.md").read_text()

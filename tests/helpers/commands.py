@@ -32,9 +32,24 @@ def scotoma(*arguments: str | Path) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
+def ended(*arguments: str | Path, code: int = 0) -> tuple[str, str]:
+    """What a command prints and says that ends with a code."""
+    seen, out, err = scotoma(*arguments)
+    assert seen == code, out + err
+    return out, err
+
+
+def stdout_of(*arguments: str | Path, code: int = 0) -> str:
+    """What a command prints that ends with a code."""
+    return ended(*arguments, code=code)[0]
+
+
+def stderr_of(*arguments: str | Path, code: int = 0) -> str:
+    """What a command says that ends with a code."""
+    return ended(*arguments, code=code)[1]
+
+
 def measured(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
     """What a command prints with --json."""
-    ended, out, err = scotoma(*arguments, "--json")
-    assert ended == code, err
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = json.loads(stdout_of(*arguments, "--json", code=code))
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from urllib3.util import connection
 
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import scotoma, stderr_of
 from tests.kfp_server.server import KfpServer
 
 RUN = "e9f4efdc-d34f-493b-8804-abd065736026"
@@ -210,6 +210,5 @@ def test_a_network_without_a_way(
 def test_a_proxy_that_is_away(kfp: KfpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     kfp.close()
     monkeypatch.setenv("http_proxy", kfp.address)
-    code, _, err = scotoma("kubeflow", "status", "--endpoint", "http://kubeflow.example")
-    assert code == 5
+    err = stderr_of("kubeflow", "status", "--endpoint", "http://kubeflow.example", code=5)
     assert "the proxy on the way does not answer; correct HTTPS_PROXY, or NO_PROXY" in err

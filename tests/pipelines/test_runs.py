@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.pipelines import audit
 from scotoma.pipelines import wait as pipeline_wait
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import scotoma, stderr_of, stdout_of
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_client import definition
 from tests.pipelines.test_commands import config, leave_verdict, status_rows, submitted
@@ -48,8 +48,7 @@ def test_a_cancelled_run_ends_cancelled_and_is_resumed(
     assert err == f"stopped; resume it with scotoma kubeflow submit --resume {run_id}\n"
     assert kfp.store.runs[run_id]["state"] == "CANCELING"
     kfp.store.elapsed_s = 9999.0
-    code, _, err = scotoma("kubeflow", "status", run_id, "--wait")
-    assert code == 5
+    err = stderr_of("kubeflow", "status", run_id, "--wait", code=5)
     assert err.splitlines()[-1] == (
         f"scotoma: the run was cancelled; scotoma kubeflow submit --resume {run_id} resumes it"
     )
@@ -57,8 +56,7 @@ def test_a_cancelled_run_ends_cancelled_and_is_resumed(
     states = {row["step"]: row["state"] for row in status_rows(run_id)}
     assert states["report"] == "NOT RUN"
     assert kfp.store.runs[run_id]["state"] == "FAILED"  # Kubeflow's word for it
-    code, _, err = scotoma("kubeflow", "stop", run_id)
-    assert code == 2
+    err = stderr_of("kubeflow", "stop", run_id, code=2)
     assert f"the run {run_id} has ended (CANCELED); there is nothing to cancel" in err
     leave_verdict(s3, "run", 0)
     assert scotoma("kubeflow", "submit", "--resume", run_id)[0] == 0
@@ -92,7 +90,7 @@ def test_audits_are_listed_with_their_verdicts_the_newest_first(
         "no audits; scotoma kubeflow submit sends one\n",
     )
     place = leave_verdict(s3, "run", 0)
-    code, out, _ = scotoma("kubeflow", "submit", config, "--out", place)
+    out = stdout_of("kubeflow", "submit", config, "--out", place)
     ids = [out.strip(), *(submitted(config) for _ in range(2))]
     foreign(kfp)
     monthly = tmp_path / "monthly.yaml"
@@ -101,8 +99,7 @@ def test_audits_are_listed_with_their_verdicts_the_newest_first(
     ids.append(kfp.store.fire(*kfp.store.recurring))
     kfp.store.elapsed_s = 9999.0
     scotoma("kubeflow", "status", ids[0])
-    code, out, err = scotoma("kubeflow", "status")
-    assert code == 0, err
+    out = stdout_of("kubeflow", "status")
     assert [run_id in out for run_id in ids] == [True] * 4
     rows = status_rows()
     assert [row["run_id"] for row in rows] == ids[::-1]
@@ -110,7 +107,7 @@ def test_audits_are_listed_with_their_verdicts_the_newest_first(
     assert names[1:] == ["sent", "sent", "sent"]
     assert names[0].startswith("monthly")  # as Kubeflow has it: this pipeline names no project
     assert (rows[-1]["state"], rows[-1]["verdict"]) == ("SUCCEEDED", "PASS")
-    code, out, err = scotoma("kubeflow", "status", "--number", "2", "--json")
+    out = stdout_of("kubeflow", "status", "--number", "2", "--json")
     assert [row["run_id"] for row in json.loads(out)] == ids[:1:-1]
     assert json.loads(out)[0]["run_uri"] == f"s3://b-1/audits/{ids[-1]}"
 
@@ -210,8 +207,7 @@ def test_a_token_that_expires_while_waiting_does_not_end_the_run(
             kfp.token = "another"
 
     monkeypatch.setattr(pipeline_wait.time, "sleep", pause)
-    code, _, err = scotoma("kubeflow", "status", run_id, "--wait")
-    assert code == 2
+    err = stderr_of("kubeflow", "status", run_id, "--wait", code=2)
     assert err.splitlines()[-1].endswith(
         "it does not know you (HTTP 401); set SCOTOMA_KFP_TOKEN or SCOTOMA_KFP_COOKIE, or renew "
         f"it; the run continues: scotoma kubeflow status {run_id} --wait"
@@ -275,8 +271,7 @@ def test_a_port_that_is_closed_for_a_while_is_waited_for(
             kfp.listen(kfp.port)
 
     monkeypatch.setattr(pipeline_wait.time, "sleep", pause)
-    code, _, err = scotoma("kubeflow", "status", run_id, "--wait")
-    assert code == 1
+    err = stderr_of("kubeflow", "status", run_id, "--wait", code=1)
     assert err.count("nothing listens there; correct the host and the port, or start it") == 1
     assert err.count("Kubeflow answers again\n") == 1
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scotoma.steps.table import STEPS
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import ended, scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_commands import status_rows
 
@@ -28,8 +28,7 @@ def audits(s3: Any) -> None:
 def shown(kfp: KfpServer, name: str) -> list[tuple[str, ...]]:
     """The title of a recorded run, and its lines: state, step, and what stands behind it."""
     run_id = kfp.store.serve(name)
-    code, out, err = scotoma("kubeflow", "status", run_id)
-    assert code == 0
+    out, err = ended("kubeflow", "status", run_id)
     assert not err or "has not started for" in err or "the run failed at train shard 1;" in err
     title, _, head, *lines = out.splitlines()
     time = head.index("time")

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.helpers.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma, stderr_of, stdout_of
 
 pytestmark = pytest.mark.slow
 
@@ -355,20 +355,26 @@ def test_detectors_that_number_classes_differently_are_refused(plain: Path, tmp_
     classes_from_0({}, rows)
     (tmp_path / "fp32.json").write_text(json.dumps(rows))
     truth = plain / "instances.json"
-    code, _, err = scotoma("compare", tmp_path / "fp32.json", plain / "int8.json", "--truth", truth)
-    assert code == 4
+    err = stderr_of(
+        "compare", tmp_path / "fp32.json", plain / "int8.json", "--truth", truth, code=4
+    )
     assert "must number classes from 0, as the detections that it is compared" in err
-    code, _, err = scotoma("compare", plain / "int8.json", tmp_path / "fp32.json", "--truth", truth)
-    assert code == 4
+    err = stderr_of(
+        "compare", plain / "int8.json", tmp_path / "fp32.json", "--truth", truth, code=4
+    )
     assert "must be among the categories" in err
 
 
 def test_a_pickle_is_never_opened(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "fp32.pt").write_bytes(b"\x80\x04.")
-    code, _, err = scotoma(
-        "compare", tmp_path / "fp32.pt", plain / "int8.json", "--truth", plain / "instances.json"
+    err = stderr_of(
+        "compare",
+        tmp_path / "fp32.pt",
+        plain / "int8.json",
+        "--truth",
+        plain / "instances.json",
+        code=4,
     )
-    assert code == 4
     assert "is pickled" in err
 
 
@@ -378,8 +384,7 @@ def test_a_pickle_is_never_opened(plain: Path, tmp_path: Path) -> None:
 def test_results_of_other_images_are_paired_by_file_name(shared: Path) -> None:
     home = shared / "data" / "cases" / "detections-other-images"
     sides = home / "fp32.json", home / "int8.json"
-    code, out, _ = scotoma("compare", *sides, "--truth", home / "instances.json", "--gate")
-    assert code == 1
+    out = stdout_of("compare", *sides, "--truth", home / "instances.json", "--gate", code=1)
     assert "found: 94.88% to 83." in out
     assert "FAIL" in out
     (one,) = measured("compare", *sides, "--truth", home / "instances.json")["comparisons"]
@@ -392,6 +397,5 @@ def test_results_of_other_images_are_paired_by_file_name(shared: Path) -> None:
 @pytest.mark.parametrize("case", ["yolo-polygons", "yolo-roboflow", "yolo-val-txt"])
 def test_yolo_s_layouts_are_read(case: str, shared: Path) -> None:
     home = shared / "data" / "cases" / case
-    code, out, err = scotoma("compare", home / "fp32", home / "int8", "--truth", home / "data.yaml")
-    assert code == 0, err
+    out = stdout_of("compare", home / "fp32", home / "int8", "--truth", home / "data.yaml")
     assert "found: 95.56% to 87.78%: \N{MINUS SIGN}7.78 points [\N{MINUS SIGN}14.3" in out

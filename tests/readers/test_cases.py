@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.helpers.commands import measured, scotoma
+from tests.helpers.commands import measured, scotoma, stderr_of
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +42,7 @@ def test_filters_without_a_name_are_those_of_the_results_in_their_order(
     cases: Path, case: str, place: int
 ) -> None:
     folder, name = cases / case, ("strict-match", "flexible-extract")[place]
-    code, _, err = scotoma("compare", folder / "bf16", folder / "int4")
-    assert code == 2
+    err = stderr_of("compare", folder / "bf16", folder / "int4", code=2)
     assert "scored after 2 filters (strict-match, flexible-extract); choose one with --fil" in err
     right = []
     for side in ("bf16", "int4"):

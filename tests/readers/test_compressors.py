@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import scotoma, stderr_of, stdout_of
 from tests.readers.conftest import FILES, Read
 
 
@@ -94,8 +94,7 @@ def test_rows_without_generation_are_refused(tmp_path: Path) -> None:
     write_rollouts(tmp_path / "gpqa", np.ones((1, 3), bool))
     with (tmp_path / "gpqa" / "output-rs0.jsonl").open("a") as file:
         file.write('{"problem": "?"}\n')
-    code, _, err = scotoma("compare", str(tmp_path), str(tmp_path))
-    assert code == 4
+    err = stderr_of("compare", str(tmp_path), str(tmp_path), code=4)
     assert "row 4 lacks generation" in err
 
 
@@ -113,8 +112,7 @@ def test_results_of_promptfoo_are_compared(read: Read) -> None:
     assert sorted(by_number.values()) == [[0, 0]] * 2 + [[1, 1]] * 10
     assert log.examples["answered"].to_list().count(False) == 2
     models = [str(files / "base.json"), str(files / "int4.json")]
-    code, out, err = scotoma("compare", *models, "--group", "vars.kind", "--json", "--quiet")
-    assert code == 0, err
+    out = stdout_of("compare", *models, "--group", "vars.kind", "--json", "--quiet")
     (found,) = json.loads(out)["comparisons"]
     assert "kind=even" in json.dumps(found)
     assert "UNSURE" in json.loads(out)["gate"]["verdict"]
@@ -126,21 +124,18 @@ def test_one_file_of_promptfoo_with_several_providers_is_compared(tmp_path: Path
     both = [json.loads((files / f"{name}.json").read_text()) for name in ("base", "int4")]
     both[0]["results"]["results"] += both[1]["results"]["results"]
     (tmp_path / "both.json").write_text(json.dumps(both[0]))
-    code, out, err = scotoma("compare", tmp_path / "both.json", "--json", "--quiet")
-    assert code == 0, err
+    out = stdout_of("compare", tmp_path / "both.json", "--json", "--quiet")
     (together,) = json.loads(out)["comparisons"]
     names = [str(files / f"{name}.json") for name in ("base", "int4")]
     (apart,) = json.loads(scotoma("compare", *names, "--json", "--quiet")[1])["comparisons"]
     assert together["models"] == ["org-bf16", "org-w4a16"]
     assert {**together, "models": apart["models"]} == apart
-    code, _, err = scotoma("compare", files / "base.json")
-    assert code == 2
+    err = stderr_of("compare", files / "base.json", code=2)
     assert "needs the logs of an original and a compressed model, got 1 model" in err
 
 
 def test_results_of_promptfoo_without_rows_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
     path.write_text('{"evalId": "eval-1", "results": {"version": 3}}')
-    code, _, err = scotoma("compare", str(path), str(FILES / "promptfoo" / "base.json"))
-    assert code == 4
+    err = stderr_of("compare", str(path), str(FILES / "promptfoo" / "base.json"), code=4)
     assert "results.results" in err

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.commands import measured, scotoma
+from tests.helpers.commands import measured, stderr_of
 
 N, REPEATS = 120, 4
 
@@ -66,8 +66,7 @@ def test_settings_that_differ_are_refused(
     bf16, fp4, *_ = sides
     text = fp4.read_text().replace('"temperature": 0.6', '"temperature": 1.0')
     (tmp_path / "warm.jsonl").write_text(text)
-    code, _, err = scotoma("compare", bf16, tmp_path / "warm.jsonl")
-    assert code == 4
+    err = stderr_of("compare", bf16, tmp_path / "warm.jsonl", code=4)
     assert "temperature is 0.6" in " ".join(err.split())
 
 

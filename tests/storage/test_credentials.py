@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scotoma.storage.credentials import looks_secret, masked
 from tests.faults.made import predictions_made_elsewhere
-from tests.helpers.commands import scotoma
+from tests.helpers.commands import ended, scotoma, stderr_of
 
 pytestmark = pytest.mark.slow
 
@@ -112,8 +112,7 @@ def test_no_file_and_no_line_of_an_audit_holds_the_credential_of_a_tracking_uri(
     monkeypatch.delenv("SCOTOMA_TRACKING_URI", raising=False)
     config = predictions_made_elsewhere(tmp_path)
     config.write_text(config.read_text().replace('"off"', json.dumps(uri)))
-    code, out, err = scotoma("audit", config, "--out", tmp_path / "runs" / "run")
-    assert code == 0, err
+    out, err = ended("audit", config, "--out", tmp_path / "runs" / "run")
     assert "not logged: " in err
     assert SECRET not in out + err
     held = [
@@ -191,7 +190,6 @@ def test_a_fault_in_the_type_of_an_address_does_not_show_it(tmp_path: Path) -> N
     config.write_text(
         f"variants: [dense, {{prune: [0.5]}}]\ntracking: {{uri: ['http://anna:{SECRET}@host']}}\n"
     )
-    code, _, err = scotoma("audit", "--plan", config)
-    assert code == 2
+    err = stderr_of("audit", "--plan", config, code=2)
     assert re.search(r"tracking.uri should .*\*\*\*@host", err)
     assert SECRET not in err
