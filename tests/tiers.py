@@ -90,6 +90,15 @@ HEAVY: dict[str, str] = {
     "tests/quantization/test_quantization_static.py": "exports networks",
     "tests/run/test_mirror.py::"
     "test_a_trained_member_is_sent_by_the_worker_that_trained_it": "trains in a worker",
+    "tests/runs/test_training.py": "trains",
+    "tests/training/test_compiled.py": "torch compiles",
+    "tests/training/test_augmentation.py::"
+    "test_every_image_is_a_shift_and_perhaps_a_mirror_of_its_own": "many images",
+    "tests/runs/test_comparing.py::"
+    "test_a_one_sided_test_in_the_direction_of_the_data_alarms_twice_as_often_as_it_says": "draws",
+    "tests/runs/test_comparing.py::"
+    "test_intervals_of_the_ratio_of_spreads_hold_the_truth": "simulated runs",
+    "tests/run/test_retention.py::test_a_clock_that_jumped_ahead_deletes_nothing": "an audit",
     "tests/papers/test_hundred_classes.py": "exports and audits models of a hundred classes",
     "tests/mitigation/test_mitigate.py::test_csv_is_the_table_of_both": "searches offsets",
     "tests/mitigation/test_mitigate.py::"
