@@ -91,7 +91,12 @@ HEAVY: dict[str, str] = {
     "tests/run/test_mirror.py::"
     "test_a_trained_member_is_sent_by_the_worker_that_trained_it": "trains in a worker",
     "tests/runs/test_training.py": "trains",
-    "tests/training/test_compiled.py": "torch compiles",
+    "tests/training/test_placement.py::"
+    "test_compiled_members_have_the_gradients_of_each_member": "torch compiles",
+    "tests/training/test_identical.py::"
+    "test_runs_of_one_seed_are_trained_timed_and_compared_by_a_command": "trains",
+    "tests/storage/test_credentials.py::"
+    "test_no_file_and_no_line_of_an_audit_holds_the_credential_of_a_tracking_uri": "an audit",
     "tests/training/test_augmentation.py::"
     "test_every_image_is_a_shift_and_perhaps_a_mirror_of_its_own": "many images",
     "tests/runs/test_comparing.py::"
