@@ -199,11 +199,11 @@ def _on_shared(
             test.labels, before, after, groups.masks, positive=positive_id,
             n_classes=len(test.classes), clusters=test.clusters,
         )  # fmt: skip
-        known = ChangeEvidence.of_tally(moments)
         kinds = list(enumerate(metrics(len(test.classes), positive_id)))
         of_all = {e: kind for e, kind in kinds if kind.class_id is None}  # classes may be many
         own = list(of_all.values())
-        for row in change_list(known.take(np.s_[:, list(of_all)]), groups.names, own, LEVEL):
+        known = ChangeEvidence.of_tally(moments.take(np.s_[:, list(of_all)]))
+        for row in change_list(known, groups.names, own, LEVEL):
             name = ", then ".join(dict.fromkeys(pair))
             yield Change(name, row.metric, row.group, row.dense, row.compressed, row.absolute)
 
