@@ -147,6 +147,12 @@ class RuleKind:
         """List the addresses that the rule asks about."""
         return [at for at in self.rows(asking) if self.asks(asking, at["absolute"])]
 
+    def why_small(self, asking: Asking, at: At, rate: float, n: int) -> str:
+        """Say why n examples of such a rate are too few for the margins of an address."""
+        relative, absolute = self.margins(asking, at)
+        widest = max((relative or 0.0) * rate, absolute or 0.0)
+        return why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
+
     def test(self, asking: Asking, at: At) -> GateTest:
         """Ask whether the number of an address rises beyond its margins."""
         row, (relative, absolute) = at["absolute"], self.margins(asking, at)
@@ -156,8 +162,7 @@ class RuleKind:
         if self.dense_rate is not None:
             rate = self.dense_rate(at)
             clearing = clearing_margin(rate, n, absolute) if self.finest else None
-            widest = max((relative or 0.0) * rate, absolute or 0.0)
-            small = why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
+            small = self.why_small(asking, at, rate, n)
         elif n < self.fewest:
             small = f"{self.few.format(n)}, {self.fewest} are needed"
         return rise_test(
@@ -237,7 +242,9 @@ RATES = RuleKind(
 
 def _ends(kind: RuleKind, asking: Asking) -> list[GateTest]:
     """Ask how answers ended; no PASS where more is not known than the rule lets rise."""
-    asked = []
+    asked, everyone = [], asking.rows.audit.groups[0].key
+    rates = {at["absolute"].group: _dense(at) for at in kind.rows(asking)
+             if at["absolute"].metric == asking.rule.metric}  # fmt: skip
     for at in kind.chosen(asking):
         unknown, (_, margin) = at["unknown"].number, asking.margins(at)
         one = kind.test(asking, at)
@@ -245,6 +252,8 @@ def _ends(kind: RuleKind, asking: Asking) -> list[GateTest]:
         if (share := known(unknown.value)) > most:
             why = f"{100 * share:.1f}% of {unknown.n:,} examples do not say how they ended"
             one = replace(one, clears=(), reason=why)
+            if not kind.why_small(asking, at, rates[everyone], unknown.n):  # nor with all endings
+                one = replace(one, not_judged="", too_small=False)
         asked.append(one)
     return asked
 

@@ -15,6 +15,7 @@ from scotoma.audit.gate import (
     TestResult,
     VerdictWord,
 )
+from scotoma.audit.groups import ENDING_NAMES
 from scotoma.document import Unit, show
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import printable
@@ -135,11 +136,18 @@ def hangs_on(tests: Sequence[TestResult]) -> TestResult | None:
     """The test whose outlook says what would settle an UNSURE variant.
 
     One harm is enough: the first that would be shown. Where no test leans to FAIL, all must be
-    cleared: the last to be.
+    cleared: the last to be. No number of examples says how answers ended.
     """
     opened = [t for t in tests if t.verdict == "UNSURE" and not t.waived and t.outlook is not None]
     harmful = [test for test in opened if test.outlook and test.outlook.leaning == "FAIL"]
-    return min(harmful, key=_effort) if harmful else max(opened, key=_effort, default=None)
+    if harmful or not any(_lacks_endings(test) for test in tests):
+        return min(harmful, key=_effort) if harmful else max(opened, key=_effort, default=None)
+    return None
+
+
+def _lacks_endings(test: TestResult) -> bool:
+    undecided = test.verdict == "UNSURE" and test.decided_by is None and not test.waived
+    return undecided and test.metric in ENDING_NAMES
 
 
 def _effort(test: TestResult) -> tuple[float, float]:
@@ -223,10 +231,11 @@ def _unsure(opened: Sequence[TestResult], counted: int, settles: TestResult | No
     if not opened:
         return "nothing is large enough to judge"
     if settles is None or settles.outlook is None:
-        reasons = [test.reason for test in opened if test.reason]
-        shown = reasons[0] if reasons else why(opened[0])
+        first = next((test for test in opened if test.reason and test.outlook is None), opened[0])
+        shown = first.reason or why(first)
         whole = sum(test.reason == shown for test in opened) == len(opened) > 1
-        return shown if whole else f"{opened[0].where}: {shown}"
+        of_one_group = first.group != "all" and len({test.group for test in opened}) == 1
+        return shown if whole and not of_one_group else f"{first.where}: {shown}"
     count = f"{len(opened):,} of {counted:,} tests are open; " if len(opened) > 1 else ""
     return f"{count}{_tested(settles)}, {settles.outlook.sentence}"
 
@@ -256,11 +265,12 @@ def verdict_sentence(gate: GateResult) -> str:
     parts = [_passing(by["PASS"])] if by["PASS"] else []
     parts += [_failing(by["FAIL"])] if by["FAIL"] else []
     # What keeps a PASS from being given is no matter of size, and its sentence ends the sentence.
-    blocked = [variant for variant in by["UNSURE"] if variant.blocked]
-    small = [variant for variant in by["UNSURE"] if not variant.blocked]
+    blocked = [one for one in by["UNSURE"] if one.blocked or any(map(_lacks_endings, one.tests))]
+    small = [variant for variant in by["UNSURE"] if variant not in blocked]
     parts += [f"UNSURE for {variant_names(small)}: the test set is too small"] if small else []
     if blocked:
-        parts.append(f"UNSURE for {variant_names(blocked)}: {blocked[0].blocked[0].rstrip('.')}")
+        why = (blocked[0].blocked or blocked[0].sentences)[0].rstrip(".")
+        parts.append(f"UNSURE for {variant_names(blocked)}: {why}")
     text = "; ".join(parts) + "."
     if by["PASS"]:
         return text

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scotoma.audit.groups import ENDING_NAMES
 from tests.helpers.commands import measured, scotoma
 from tests.readers.conftest import FILES
 
@@ -118,6 +119,7 @@ def plain_table(folder: Path, rows: list[Row]) -> Path:
     place = folder / "answers.jsonl"
     lines = [
         {"id": row["id"], "score": int(row["right"]), "finish_reason": row["reason"]}
+        | {"group": row["group"]}
         | {"completion_tokens": row["tokens"], "tool_calls": row.get("calls", 1)}
         for row in rows
     ]  # fmt: skip
@@ -501,6 +503,37 @@ def test_endings_that_are_not_known_count_by_group(
     }  # fmt: skip
     if verdict == "UNSURE":
         assert tests["group=b"]["reason"] == "13.3% of 150 examples do not say how they ended"
+
+
+LACKING = {
+    "cut_off": ({"reason": "banana"}, "absolute"), "output_tokens": ({"tokens": None}, "relative"),
+    "tool_call": ({"reason": None, "calls": None}, "absolute"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", LACKING)
+@pytest.mark.parametrize("unknown", [1.0, 0.9, 0.3])
+def test_a_group_whose_endings_are_hardly_known_is_not_too_small(
+    tmp_path: Path, metric: str, unknown: float
+) -> None:
+    """With all endings known 300 examples are enough, and four are not."""
+    groups, (lacking, kind) = ["x"] * 296 + ["z"] * 300 + ["few"] * 4, LACKING[metric]
+    rows = [row | {"reason": "stop", "group": own, "calls": 1}
+            for row, own in zip(drawn(0), groups, strict=True)]  # fmt: skip
+    first, small = 296 + round(300 * (1 - unknown)), metric != "output_tokens"  # any mean is judged
+    after = [row | lacking if first <= place < 596 or (small and place > 597) else row
+             for place, row in enumerate(rows)]  # fmt: skip
+    places = [plain_table(tmp_path / name, own) for name, own in (("a", rows), ("b", after))]
+    text = f"rules: [{{id: ends, metric: {metric}, over: groups, max_increase: {{{kind}: 0.05}}}}]"
+    ask = ["compare", *places, "--group", "group", "--rules", ruled(tmp_path, text)]
+    (one,) = measured(*ask)["gate"]["variants"]
+    tests = {test["group"]: test["verdict"] for test in one["tests"]}
+    assert (one["verdict"], tests["group=z"]) == ("UNSURE", "UNSURE")
+    assert not small or tests["group=few"] == "NOT JUDGED"
+    said = f"{100 * unknown:.1f}% of 300 examples do not say how they ended"
+    assert one["sentences"] == [f"{ENDING_NAMES[metric]} z: {said}"]
+    assert scotoma(*ask, "--gate", "--out", tmp_path / "run")[0] == 0
+    assert said in (tmp_path / "run" / "summary.md").read_text()
 
 
 def test_few_unknown_endings_of_all_may_be_many_of_a_group(tmp_path: Path) -> None:
