@@ -267,7 +267,7 @@ def _sentence(
     >>> _sentence("PASS", "models", (8.0, 15.0), 5, 0.013, "")
     'probably harmless: 8 to 15 models would settle it (5 now)'
     >>> _sentence("PASS", None, (None, None), 5, 0.013, "")
-    'probably harmless, but not proven: it would pass today if you accepted 1.30 points'
+    'probably harmless, but not proven: this test would pass today if you accepted 1.30 points'
     """
     lead = "probably harmless" if leaning == "PASS" else "probably harmful"
     if by is not None:
@@ -279,7 +279,7 @@ def _sentence(
         return f"{lead}, but not proven"
     margins = {"level": f"a limit of {today:.3f}", "score": f"{today:.4g}"}
     margin = margins.get(kind, f"{100 * today:.2f} points")
-    return f"{lead}, but not proven: it would pass today if you accepted {margin}"
+    return f"{lead}, but not proven: this test would pass today if you accepted {margin}"
 
 
 def _rounded(number: float) -> int:

@@ -317,7 +317,7 @@ def to_do(variant: JudgedVariant) -> str:
     settles = hangs_on(unsure)
     if settles is None or settles.outlook is None:
         return f"Hold: {(variant.sentences or ('nothing is large enough to judge',))[0]}."
-    words = settles.outlook.sentence.replace("proven: it", "proven. It")
+    words = settles.outlook.sentence.replace("proven: this", "proven. This")
     return (
         f"Hold: {settles.where} {decided_words(settles)}"
         f"{_more(len(unsure) - 1, 'is open', 'are open')}. {words[:1].upper()}{words[1:]}."
