@@ -95,7 +95,7 @@ class ChangeRule(GroupsRule):
             yield f"rule {self.id!r} compares groups with each other; write over: groups"
         if self.metric in ("unanswered", *ENDINGS) and self.over == "classes":
             yield (
-                f"rule {self.id!r} asks how answers ended over classes, and a class is none; "
+                f"rule {self.id!r} asks for {self.metric}, which classes do not have; "
                 "write over: groups or all"
             )
         if self.metric == "output_tokens" and self.max_increase.absolute is not None:

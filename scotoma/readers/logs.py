@@ -216,7 +216,8 @@ def _logs(place: str, columns: LogColumns) -> list[tuple[Path, str]]:
 
 
 def _is_empty(path: Path) -> bool:
-    return path.stat().st_size < SMALL and not Glimpse(path).begins.strip()
+    small = path.is_file() and path.stat().st_size < SMALL
+    return small and not Glimpse(path).begins.strip()
 
 
 def _largest(path: Path) -> Path:

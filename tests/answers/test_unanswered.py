@@ -198,7 +198,7 @@ def test_missing_answers_have_no_recall_to_ask_for(tmp_path: Path) -> None:
     )
     code, _, err = scotoma("gate", tmp_path / "run", "--rules", rules)
     assert code == 2
-    assert "no answer is none; write over: groups or all" in " ".join(err.split())
+    assert "asks for unanswered, which classes do not have" in " ".join(err.split())
 
 
 @pytest.mark.parametrize("free", [False, True])

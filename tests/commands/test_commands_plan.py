@@ -133,7 +133,7 @@ audit: about 10 s to train and predict, which may be wrong by a factor of 1.5;
   free); 17.3 kB of decoded images in the temporary folder
 trial: 10 ms a step of 64 images on one core, 5 members as one; other programs
   on this machine make it longer
-measure: about 4.1 s of one core to measure, judge and report, 587 MB of
+measure: about 4.1 s of one core to measure, judge and report, 578 MB of
   memory, 489 kB of audit.json; each may be wrong by a factor of 1.5
 """
 

@@ -561,7 +561,7 @@ def test_rules_on_endings_that_no_log_says_are_unsure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rule", "says"), [
     ("metric: cut_off, over: classes, max_increase: {absolute: 0.1}",
-     "asks how answers ended over classes, and a class is none; write over: groups or all"),
+     "which classes do not have; write over: groups or all"),
     ("metric: output_tokens, max_increase: {absolute: 0.1}",
      "asks for output_tokens, whose rise is relative; write max_increase.relative alone"),
 ])  # fmt: skip

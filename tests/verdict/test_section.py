@@ -63,8 +63,8 @@ def one_test(where: str, verdict: str, **more: Any) -> dict[str, Any]:
 
 OUTLOOK = {
     "leaning": "PASS", "now": 10,
-    "sentence": "probably harmless, but not proven: this test would pass today if you accepted 2.05 "
-    "points",
+    "sentence": "probably harmless, but not proven: this test would pass today if you "
+    "accepted 2.05 points",
 }  # fmt: skip
 SMALL = one_test("recall of class 0", "NOT JUDGED", decided_by=None, reason="too small")
 RELATIVE = one_test(
@@ -116,7 +116,8 @@ def test_a_variant_has_one_sentence_to_act_on(gate: GateFile) -> None:
         "Do not ship: CIE excess +2.24 [+1.35, +3.12] points, margin +1.00 points; 1 more test "
         "fails.",
         "Hold: error all +2.24 [+1.35, +3.12] points, margin +1.00 points; 1 more test is open. "
-        "Probably harmless, but not proven. This test would pass today if you accepted 2.05 points.",
+        "Probably harmless, but not proven. This test would pass today if you accepted 2.05 "
+        "points.",
     ]
     assert verdict_sentence(gate) == (
         "int8 may ship by these rules, which could not judge recall of class 0 (83 examples): too "
