@@ -85,7 +85,6 @@ def audit(options: AuditOptions) -> Answer:
     Steps: prepare, import_models, train, prune, quantize, predict, gather, robustness,
     divergence, bias, slices, verdict, report, log.
     """
-    from scotoma.config.gate import chosen_rules, day
     from scotoma.config.own_code import code_allowed
     from scotoma.config.reading import configuration
     from scotoma.run.judging import Judging
@@ -117,7 +116,7 @@ def audit(options: AuditOptions) -> Answer:
 
             modes = (False, True) if options.both_modes else (options.deterministic,)
             return run_identical(config, out, options.identical, modes, quiet=quiet)
-        terms = Judging(chosen_rules(options.rules, options.margin), day(options.as_of))
+        terms = Judging.chosen(options.rules, options.margin, options.as_of)
         answer = audits.run_audit(
             config, out, terms, previous=options.previous, step=step, quiet=quiet,
             resume=options.resume,

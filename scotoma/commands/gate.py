@@ -19,7 +19,9 @@ class GateOptions(TextOptions):
     """What is judged, and by which rules."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")
-    rules: Path | None = option(None, "Gate file (YAML). Default: the built-in rules.")
+    rules: Path | None = option(
+        None, "Gate file (YAML), or built-in. Default: as the run was last judged."
+    )
     margin: float | None = option(
         None, "Largest rise of an error rate that passes the built-in rules: 0.02 for two points.",
         gt=0, lt=1,
@@ -48,14 +50,17 @@ def gate(options: GateOptions) -> Answer:
     5 internal error. Writes gate.json (--json prints it), junit.xml and summary.md (--markdown)
     into the run.
     """
-    from scotoma.config.gate import chosen_rules, day
     from scotoma.run.judging import Judging
     from scotoma.steps.verdict import judge_folder
 
     version = _version(options.promote) if options.promote else None
-    judging = Judging(chosen_rules(options.rules, options.margin), day(options.as_of))
+    judging = Judging.chosen(options.rules, options.margin, options.as_of)
     judged = judge_folder(options.run, judging, options.previous, options.variant)
-    notes = [*judged.notes, f"verdict {judged.gate.verdict}, {judged.place}"]
+    notes = [
+        *judged.notes,
+        f"rules   {judged.rules}",
+        f"verdict {judged.gate.verdict}, {judged.place}",
+    ]
     text = judged.markdown if options.form in ("markdown", "html") else judged.summary
     content = json.loads(judged.content)
     if version is not None:

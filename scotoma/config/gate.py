@@ -34,6 +34,7 @@ METRICS = (*(metric for one in QUESTIONS.values() for metric in one.metrics), "s
 UNLABELLED = {"since_previous"} | {
     metric for one in QUESTIONS.values() for metric in one.unlabelled
 }  # need no labels
+BUILT_IN = "built-in"  # names the default rules where a file of others is expected
 SOME_METRICS = (
     f"{', '.join(name for name in METRICS if name not in LEVEL_METRICS)}, clarify.DI, fairness.DI "
     f"and {len(LEVEL_METRICS) - 2} more of Clarify and fairness"
@@ -294,10 +295,12 @@ def load_rules(path: Path) -> GateRules:
 def chosen_rules(path: Path | None, margin: float | None = None) -> GateRules | None:
     """The rules of a file, or the default rules with another margin; None where they hold as is.
 
+    The path `built-in` is no file, but the default rules.
+
     Raises:
         ConfigError: A file and a margin.
     """
-    if path is None:
+    if path is None or str(path) == BUILT_IN:
         return None if margin is None else GateRules(margin=margin)
     if margin is not None:
         raise ConfigError("rules and margin exclude each other; write the margin into the rules")

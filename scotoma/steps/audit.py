@@ -70,6 +70,7 @@ def run_audit(
         place: Folder of the run, or `s3://BUCKET/PREFIX`; a run that is there goes on. None for
             the folder that is named after the project and the configuration.
         judging: The rules, and the day that they are judged on; None for the default rules, today.
+            A run that is resumed, or goes on by one step, keeps its rules where none are asked for.
         previous: Place of the previous audit; None for the newest in MLflow, where the
             configuration asks for a comparison.
         step: The one step to run, from what those before it left; nothing is judged or summed up.
@@ -103,6 +104,8 @@ def run_audit(
                     checksums.unseal(run.mirror)
                     if changes := run.adopt_config():
                         _print(console, f"note    {changes}{AGAIN}")
+                    if resume or step is not None:
+                        judging = judging.kept(run)
                     if step in (None, "verdict"):
                         judging.leave(run)
                     run.leave_newest(newest)

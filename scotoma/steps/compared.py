@@ -45,7 +45,7 @@ from scotoma.comparison.section import (
     listing_document,
 )
 from scotoma.comparison.strata import Strata, strata_section
-from scotoma.config.gate import chosen_rules, day, refuse_unfit_rules
+from scotoma.config.gate import refuse_unfit_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.sections import SliceSettings
@@ -530,7 +530,7 @@ def compare_boxes(options: CompareOptions) -> Answer:
 
 
 def _judging(options: CompareOptions) -> Judging:
-    return Judging(chosen_rules(options.rules, options.margin), day(options.as_of or None))
+    return Judging.chosen(options.rules, options.margin, options.as_of or None)
 
 
 def _answer(

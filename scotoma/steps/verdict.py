@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
@@ -85,6 +85,7 @@ class Judged:
         place: Where gate.json is.
         notes: What a reader has to know beside it, lines for stderr.
         exit_code: 0 pass, 1 fail, 3 unsure where the rules say that this fails.
+        rules: What it was judged by, for a reader; empty where nobody asked.
     """
 
     gate: GateFile
@@ -94,6 +95,7 @@ class Judged:
     place: str
     notes: tuple[str, ...]
     exit_code: int
+    rules: str = ""
 
 
 def judge_folder(
@@ -103,7 +105,7 @@ def judge_folder(
 
     Args:
         place: Folder of the run, or its `s3://BUCKET/PREFIX`; audit.json is all that it must hold.
-        judging: The rules, and the day.
+        judging: The rules, and the day; where none are asked for, the run keeps its own.
         previous: Place of the previous audit, which this one must be no worse than; None for the
             one that the run's folder names, if any.
         shipped: The variant whose verdict is the exit code; None for the worst of all.
@@ -117,7 +119,14 @@ def judge_folder(
     with fault_logged("the gate gave no verdict and", folder.root / "logs" / "gate.log"):
         if previous is not None:
             leave_previous(folder, previous)
-        return give_verdict(folder, judging.rules, judging.as_of, shipped)
+        judging = judging.kept(folder)
+        judged = give_verdict(folder, judging.rules, judging.as_of, shipped)
+        if judging.asked:
+            judging.leave(folder)
+            return replace(judged, rules=judging.words)
+        kept = "" if judging.rules is None else "those that the run was last judged by: "
+        again = kept and "; --rules built-in takes the built-in ones"
+        return replace(judged, rules=f"{kept}{judging.words}{again}")
 
 
 def give_verdict(

@@ -88,7 +88,7 @@ def test_a_pass_ends_with_0(run: Path, monkeypatch: Any, capsys: Any) -> None:
     out, err = capsys.readouterr()
     assert "PASS  prune-0.9 " in out
     assert "PASS    prune-0.9: No rise beyond its margin in the 1 test; " in out
-    assert err == "verdict PASS, run/gate.json\n"
+    assert err == "rules   'fpr'\nverdict PASS, run/gate.json\n"
     assert outcomes(run) == list(OUTCOMES)
 
 
@@ -382,13 +382,14 @@ def test_a_run_in_object_storage_is_judged_there(
     s3.put("run/gate.json", b"an earlier verdict")
     arguments = (JUDGE[0], s3.uri("run"), *JUDGE[2:])
     assert gate(*arguments, monkeypatch=monkeypatch) == 0
-    assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
+    left = sorted(["run/audit.json", "run/judging.json", *(f"run/{name}" for name in OUTCOMES)])
+    assert s3.names() == left
     monkeypatch.setattr("scotoma.verdict.gate.judge", lambda *_: 1 / 0)
     assert gate(*arguments, monkeypatch=monkeypatch) == 5
-    assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
+    assert s3.names() == left
     s3.put("run/audit.json", as_text(content(1.0)).encode())
     assert gate(*arguments, monkeypatch=monkeypatch) == 5
-    assert s3.names() == ["run/audit.json"]
+    assert s3.names() == ["run/audit.json", "run/judging.json"]
 
 
 # --- audits that are judged at once ---------------------------------------------------------------
