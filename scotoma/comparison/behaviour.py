@@ -21,7 +21,7 @@ from scotoma.numbers.inputs import Codes, Flags, Floats
 from scotoma.printable import printable
 from scotoma.questions import QUESTIONS
 from scotoma.readers.pairing import Pairing
-from scotoma.readers.record import SCORE, EvaluationLog
+from scotoma.readers.record import SCORE, UNCOUNTED, EvaluationLog
 
 # Words of inspect_ai, OpenAI, vLLM, Anthropic, Gemini, Bedrock and HELM; only their letters count.
 WORDS = {
@@ -75,9 +75,10 @@ def with_behaviour(log: EvaluationLog) -> EvaluationLog:
     kind = examples["stop_reason"].replace_strict(kinds, default=None, return_dtype=pl.String)
     if reasons:
         added |= {name: kind == name for name in ("cut_off", "refused")}
-    calls, by_reason = examples["tool_calls"] > 0, kind == "tool_call"
+    calls, by_reason = examples["tool_calls"], kind == "tool_call"
     if calls.null_count() < examples.height:
-        added["tool_call"] = calls | by_reason  # null where neither says it
+        calls = calls.replace(UNCOUNTED, None) > 0
+        added["tool_call"] = calls | by_reason.fill_null(value=False)  # null where neither says it
     elif reasons:
         added["tool_call"] = by_reason
     if examples["output_tokens"].null_count() < examples.height:

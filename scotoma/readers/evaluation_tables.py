@@ -32,10 +32,12 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.files import json_file, json_lines, table_frames
 from scotoma.readers.record import (
+    UNCOUNTED,
     About,
     Columns,
     Evaluation,
     Format,
+    called,
     hash_text,
     text_column,
 )
@@ -56,7 +58,6 @@ USUAL = {
     "output_tokens": ("output_tokens", "completion_tokens", "num_generated_tokens"),
     "tool_calls": ("tool_calls",),
 }
-COUNTS = ("output_tokens", "tool_calls")
 SCORES = ("score", CORRECT, "is_correct", "accuracy", "acc", "exact_match", "prob", "logit")
 SURE = ("score", "prob", "logit")  # how sure a model is
 TIMM_OUTPUTS = ("prob", "logit")
@@ -166,6 +167,9 @@ def _records(path: Path, *, columns: LogColumns, notes: list[str]) -> Iterator[C
     )
     cells = {role: _cells(table.column(name)) for role, name in known.items()}
     cells |= {name: _cells(table.column(name)) for name in (MODEL, TASK)}
+    if own := known["tool_calls"]:
+        cells["tool_calls"], told = _tool_calls(table.column(own), f"{path.name}, {own}")
+        notes += told
     values = {name: [_score(value, timm=timm) for value in table.column(name)] for name in scored}
     if timm:
         cells["answer"] = text_column(list(map(_best, table.column(known["answer"]))))
@@ -197,8 +201,8 @@ def _records(path: Path, *, columns: LogColumns, notes: list[str]) -> Iterator[C
             f"{nameless['place'][0] + 1:,} has none in column "
             f"{printable(known['example_id'])!r}; fill or remove it"
         )
-    counts = pl.col(COUNTS).cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
-    rows = rows.with_columns(_reruns(path, rows), counts)
+    tokens = pl.col("output_tokens", "tool_calls").cast(pl.Float64, strict=False)
+    rows = rows.with_columns(_reruns(path, rows), tokens.cast(pl.Int64, strict=False))
     own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
     attributes = table.attributes(used)
     evaluation = pl.col(MODEL).replace("", None).fill_null(own), pl.col(TASK).fill_null("")
@@ -228,6 +232,27 @@ def _cells(values: pl.Series | list[Any]) -> pl.Series:
         return text_column(list(map(_cell, values)))
     gone = values.str.strip_chars().str.to_lowercase().is_in(list(NEVER_A_CLASS))
     return values.set(gone, None)
+
+
+def _tool_calls(values: pl.Series | list[Any], where: str) -> tuple[pl.Series, list[str]]:
+    """How many tools each answer called, and what a reader should know."""
+    counts, notes = [*map(called, values)], []
+    odd = [one for one, count in zip(values, counts, strict=True) if count == UNCOUNTED]
+    if odd:
+        notes.append(
+            f"{printable(where)}: {len(odd):,} of {len(counts):,} cells are neither a count nor a "
+            f"list, such as {printable(str(odd[0]))[:40]!r}; these tool calls are not known."
+        )
+    # OpenAI's answers have no list where no tool was called.
+    begins = [one.lstrip()[:1] if isinstance(one, str) else type(one) for one in values]
+    lists = not {"[", "{", list, dict}.isdisjoint(begins)
+    if lists and (empty := counts.count(None)):
+        counts = [0 if count is None else count for count in counts]
+        notes.append(
+            f"{printable(where)}: {empty:,} of {len(counts):,} cells are empty beside lists, which "
+            "is read as no tool call."
+        )
+    return pl.Series("tool_calls", counts, pl.Int64), notes
 
 
 def _reruns(path: Path, rows: pl.DataFrame) -> pl.Series:

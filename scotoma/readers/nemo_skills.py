@@ -13,8 +13,8 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_lines, objects, part
-from scotoma.readers.record import Evaluation, Format, Record, counted, hash_text
+from scotoma.readers.files import json_lines, part
+from scotoma.readers.record import Evaluation, Format, Record, called, counted, hash_text
 
 QUESTIONS = ("problem", "question", "prompt")
 IDS = ("id", "problem_id", "question_id", "task_id", "key")
@@ -53,7 +53,7 @@ def records(path: Path) -> Iterator[Record]:
             text=str(row["generation"]),
             stop_reason=row.get("finish_reason") and str(row["finish_reason"]),
             output_tokens=counted(row.get("num_generated_tokens")),
-            tool_calls=len(objects(row["tool_calls"]))
+            tool_calls=called(row["tool_calls"] or [])
             if "tool_calls" in row
             else counted(row.get("num_code_executions")),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from scotoma.answers.values import is_missing_text
 from scotoma.printable import printable
 from scotoma.readers.files import Glimpse
 from scotoma.storage.credentials import looks_secret, masked
@@ -40,6 +42,7 @@ COLUMNS = {
 MASK = "***"
 LONGEST_ID = 80  # characters of an id in a message
 LONGEST_SETTING = 500
+UNCOUNTED = -1  # tool calls that a log tells of in a form that nobody can count
 
 
 class Evaluation(NamedTuple):
@@ -182,6 +185,39 @@ def counted(value: Any) -> int | None:
     return int(value) if known and 0 <= value < 2**53 else None
 
 
+def called(value: Any) -> int | None:
+    """Count tool calls as logs write them: a count, a list, whether there is any, or these as text.
+
+    Returns:
+        None where nothing is there; `UNCOUNTED` where it cannot be counted.
+
+    >>> called([{"name": "f"}]), called('["f", "g"]'), called("[{'name': 'f'}]"), called(True)
+    (1, 2, 1, 1)
+    >>> called({"name": "f"}), called([]), called("0"), called(None), called("lookup")
+    (1, 0, 0, None, -1)
+    """
+    if isinstance(value, str):
+        if is_missing_text(value.strip()):
+            return None
+        try:
+            value = json.loads(value)
+        except ValueError:
+            try:  # as pandas writes lists to CSV
+                value = ast.literal_eval(value.strip())
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                return UNCOUNTED
+    if isinstance(value, dict):
+        value = [value] * any(one is not None for one in value.values())
+    if isinstance(value, list):
+        return sum(one is not None for one in value)
+    if value is None or value != value:
+        return None
+    if isinstance(value, bool):
+        return int(value)
+    count = counted(value)
+    return count if count == value and count is not None else UNCOUNTED
+
+
 def likeliest(likelihoods: Sequence[Any], options: int) -> int | None:
     """Find the option of the highest log-likelihood; None where there is not one for each.
 
@@ -290,7 +326,8 @@ class EvaluationLog:
             - `row`: the row of this example in `texts`.
             - `answered`: whether the model gave an answer, a text or a choice.
             - `stop_reason`: why the answer ended, in the log's own word; null where it has none.
-            - `output_tokens`, `tool_calls`: of the answer; null where the log counts none.
+            - `output_tokens`, `tool_calls`: of the answer; null where the log counts none,
+              `UNCOUNTED` where what it says of tool calls cannot be counted.
             - `score.NAME`: Float64. nan where unscored, which is not the same as wrong.
             - one column an attribute, named by its dotted path: Int64 or Float64 where every
               value is a number, String elsewhere; null where an example has none.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from scotoma.audit.groups import ENDING_NAMES
@@ -260,6 +261,71 @@ def test_no_count_is_no_zero(tmp_path: Path, score: str, lacking: Row, says: str
     code, _, err = scotoma("compare", *places, "--score", score)
     assert code == 4
     assert f"200 of 600 examples of b have {says}" in " ".join(err.split())
+
+
+CALLS = {  # cells of own tables, of so many calls
+    "a count": lambda n: n,
+    "OpenAI's list, null without one": lambda n: [{"type": "function", "id": "f"}] * n or None,
+    "names": lambda n: ["f"] * n,
+    "JSON text": lambda n: json.dumps([{"name": "f"}] * n),
+    "a list as pandas writes it": lambda n: str([{"name": "f"}] * n),
+    "a truth": bool,
+    "a truth in text": lambda n: str(bool(n)).lower(),
+    "one call alone": lambda n: {"name": "f"} if n else None,
+    "an unknown form": lambda n: "some" if n else "no call",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "kind"), [
+    *((form, "stop.jsonl") for form in CALLS), ("a count", "none.csv"), ("JSON text", "none.csv"),
+    ("a list as pandas writes it", "none.csv"), ("an unknown form", "none.parquet"),
+    ("OpenAI's list, null without one", "none.parquet"), ("one call alone", "none.parquet"),
+    ("a truth", "none.csv"),
+])  # fmt: skip
+def test_every_form_of_tool_calls_is_counted_or_not_known(
+    tmp_path: Path, form: str, kind: str
+) -> None:
+    """Where every reason says `stop`, or none is there, the calls themselves tell."""
+    reason = "stop" if kind == "stop.jsonl" else None
+    for name, calls in (("a", 2), ("b", 0)):
+        rows = [
+            {"id": i, "score": 1, "tool_calls": CALLS[form](calls * (i < 150) + (i >= 300))}
+            | ({"finish_reason": reason} if reason else {})
+            for i in range(N)
+        ]  # fmt: skip
+        place = tmp_path / f"{name}.{kind.partition('.')[2]}"
+        if place.suffix == ".jsonl":
+            place.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        elif place.suffix == ".csv":
+            pl.DataFrame(rows, infer_schema_length=None).write_csv(place)
+        else:
+            pl.DataFrame(rows, infer_schema_length=None).write_parquet(place)
+    places = sorted(tmp_path.iterdir())
+    text = "rules: [{id: calls, metric: tool_call, over: all, max_increase: {absolute: 0.1}}]"
+    found = measured("compare", *places, "--rules", ruled(tmp_path, text))
+    (one,) = found["gate"]["variants"]
+    notes = " ".join(note["sentence"] for note in found["admission"])
+    if form == "an unknown form":
+        assert one["verdict"] == "UNSURE"
+        assert "600 of 600 cells are neither a count nor a list, such as 'some'" in notes
+        return
+    assert one["tests"][0]["absolute"]["value"] == pytest.approx(150 / N)
+    assert one["verdict"] == "FAIL"
+    assert ("cells are empty beside lists" in notes) == (
+        form in ("OpenAI's list, null without one", "one call alone")
+    )
+
+
+@pytest.mark.parametrize("write", [nemo_gym, plain_table])
+def test_a_known_count_of_calls_needs_no_stop_reason(
+    tmp_path: Path, write: Callable[[Path, list[Row]], Path]
+) -> None:
+    rows = [row | {"reason": None, "status": None, "calls": 0} for row in drawn(0)]
+    places = write(tmp_path / "a", without(rows, 150, calls=2)), write(tmp_path / "b", rows)
+    (one,) = measured("compare", *places)["comparisons"]
+    own = next(row for row in one["behaviours"] if row["name"] == "tool_call")
+    assert (own["all"]["n"], own["lacking"]) == (N, [0, 0])
+    assert own["all"]["change"]["value"] == pytest.approx(-150 / N)
 
 
 def test_a_tool_that_is_never_called_any_more_is_seen(tmp_path: Path) -> None:
