@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -14,6 +15,7 @@ from scotoma.answers.admission import (
     MOST_CLASSES,
     NO_ANSWER,
     NO_LABEL,
+    SHOWN,
     WAY_OUT,
     chance_note,
     check_language,
@@ -36,12 +38,13 @@ from scotoma.answers.values import (
     refuse_null,
 )
 from scotoma.errors import DataError
-from scotoma.printable import listed, quoted
+from scotoma.printable import listed, printable, quoted
 
 Codes: TypeAlias = npt.NDArray[np.intp]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Columns: TypeAlias = Mapping[str, pl.Series]
 
+LEAST_LOST = 30  # examples of a group without labels that admit no PASS: fewer show no harm
 OFTEN = 2  # rows of the label column that make a class of a word that may mean a missing value
 
 
@@ -207,6 +210,7 @@ class Pair:
             {name: column.filter(known) for name, column in (groups or {}).items()},
             rules, size=int(known.sum()), crossed=crossed, missing=missing,
         )  # fmt: skip
+        lost = lost_groups(groups or {}, known, rules, crossed=crossed, missing=missing)
         examples = Examples(
             labels=None if names is None else numbered.ids(names)[:, None],
             classes=numbered.classes,
@@ -228,7 +232,7 @@ class Pair:
             compressed=side("compressed", compressed),
             dense=side("dense", dense) if dense else None,
             paired=paired,
-            notes=(*notes, *(reading_note("groups", note) for note in formed.notes)),
+            notes=(*notes, *(reading_note("groups", note) for note in formed.notes), *lost),
         )
 
     def __repr__(self) -> str:
@@ -330,6 +334,53 @@ def label_notes(name: str, truth: ReadValues) -> tuple[AdmissionNote, ...]:
         sentence = f"label {quoted(name)}: {listed(natural_order(odd))} is taken for a class"
         notes.append(reading_note(name, sentence))
     return tuple(notes)
+
+
+def lost_groups(
+    columns: Columns,
+    known: pl.Series,
+    rules: Mapping[str, GroupColumn] | None = None,
+    *,
+    crossed: Sequence[Sequence[str]] = (),
+    missing: Sequence[str] = MISSING_TEXTS,
+) -> tuple[AdmissionNote, ...]:
+    """Tell of groups that vanish, because none of their examples has a label.
+
+    Args:
+        columns: Attribute to its column, rows without a label among them, shape (N,).
+        known: Whether a row has a label, bool, shape (N,).
+        rules: See `Groups.of`.
+        crossed: See `Groups.of`.
+        missing: See `read_values`.
+
+    Returns:
+        A note, which admits no PASS if one of them is large enough to be judged; else none.
+
+    >>> sex, known = pl.Series(["f"] * 40 + ["m"] * 60), pl.Series([False] * 40 + [True] * 60)
+    >>> (note,) = lost_groups({"sex": sex}, known)
+    >>> note.sentence, note.blocks_pass
+    ('no example of sex=f (40) has a label, so nothing is known of it, and no PASS is given', True)
+    """
+    if not columns or known.all():
+        return ()
+    sizes: dict[frozenset[tuple[str, str]], tuple[str, int]] = {}
+    with contextlib.suppress(DataError):  # rows that nobody judges may hold what forms no group
+        groups = Groups.of(columns, rules, size=len(known), crossed=crossed, missing=missing)
+        labelled = known.to_numpy()
+        for (key, mask), pairs in zip(groups.by_key.items(), groups.members, strict=True):
+            parts = frozenset(pairs)
+            if mask.any() and not (mask & labelled).any() and not any(one < parts for one in sizes):
+                sizes[parts] = key, int(mask.sum())
+    if not sizes:
+        return ()
+    largest = sorted(sizes.values(), key=lambda one: -one[1])
+    shown = ", ".join(f"{printable(key)} ({size:,})" for key, size in largest[:SHOWN])
+    more = f" and {len(largest) - SHOWN:,} more groups" if len(largest) > SHOWN else ""
+    blocks = largest[0][1] >= LEAST_LOST
+    end = f"nothing is known of {'it' if len(largest) == 1 else 'them'}"
+    end += ", and no PASS is given" if blocks else ""
+    sentence = f"no example of {shown}{more} has a label, so {end}"
+    return (AdmissionNote(rule="reading", subject="groups", sentence=sentence, blocks_pass=blocks),)
 
 
 def admit_answers(

@@ -11,7 +11,7 @@ from scotoma.answers.admission import translate
 from scotoma.answers.groups import group_values
 from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote, reading_note
-from scotoma.answers.pair import label_notes, read_labels
+from scotoma.answers.pair import label_notes, lost_groups, read_labels
 from scotoma.answers.values import MISSING, NEVER_A_CLASS, as_numbers, is_plain, look_alikes
 from scotoma.config.label import threshold_classes
 from scotoma.datasets.examples import FEATURES, AuditedExamples
@@ -61,6 +61,7 @@ def examples_from_source(
     label: list[pl.Expr] = []
     if config.label.column is not None:
         truths, said = _labels(source, config, origin)
+        whole, known = source, truths.is_not_null()
         source = source.filter(truths.is_not_null())
         label = [pl.lit(truths.drop_nulls()).alias("label")]
         admitted += said
@@ -75,6 +76,13 @@ def examples_from_source(
         admitted += [
             reading_note(name, note) for note in (*read.notes, *look_alikes(name, formed.values))
         ]
+    if label:
+        asked = whole["split"] == "test"
+        columns = {name: whole[group.column].filter(asked) for name, group in attributes.items()}
+        admitted += lost_groups(
+            columns, known.filter(asked), attributes, crossed=config.groups.intersections,
+            missing=missing,
+        )  # fmt: skip
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
         cluster = checked_text(source, config.cluster.column, "cluster", origin, missing)
