@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 from scotoma._version import __version__
 
 if TYPE_CHECKING:
-    from scotoma.answers.arrays import pair_of as pair
-    from scotoma.notebook.opened import open_audit as open  # noqa: A004  as notebooks write it
-    from scotoma.notebook.pairs import judge_pair as judge
-    from scotoma.notebook.pairs import measure_pair as measure
-    from scotoma.notebook.pairs import slices_of_pair as find_slices
+    from scotoma.answers.arrays import pair
+    from scotoma.notebook.opened import open  # noqa: A004  as notebooks write it
+    from scotoma.notebook.pairs import find_slices, judge, measure
 
 __all__ = ["__version__", "find_slices", "judge", "measure", "open", "pair"]
 
 # Where each name is, which is imported on first use: numpy and polars take their time.
 HOMES = {
-    "find_slices": ("scotoma.notebook.pairs", "slices_of_pair"),
-    "judge": ("scotoma.notebook.pairs", "judge_pair"),
-    "measure": ("scotoma.notebook.pairs", "measure_pair"),
-    "open": ("scotoma.notebook.opened", "open_audit"),
-    "pair": ("scotoma.answers.arrays", "pair_of"),
+    "find_slices": "scotoma.notebook.pairs",
+    "judge": "scotoma.notebook.pairs",
+    "measure": "scotoma.notebook.pairs",
+    "open": "scotoma.notebook.opened",
+    "pair": "scotoma.answers.arrays",
 }
 
 # ONNX Runtime tells its makers what it runs, unless it finds this when it is loaded. Nothing of an
@@ -41,5 +39,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'scotoma' has no attribute {name!r}")
     from importlib import import_module
 
-    module, own = HOMES[name]
-    return getattr(import_module(module), own)
+    return getattr(import_module(HOMES[name]), name)

@@ -49,10 +49,10 @@ def assert_no_harm(
     'PASS'
     """
     from scotoma.config.gate import GateRules
-    from scotoma.notebook.pairs import judge_pair
+    from scotoma.notebook.pairs import judge
 
     applied = rules or GateRules(margin=margin, on_unsure=on_unsure)
-    audit = judge_pair(pair, applied, positive=positive)
+    audit = judge(pair, applied, positive=positive)
     if audit.gate.exit_code:
         raise AssertionError(repr(audit))
     if audit.verdict == "UNSURE":

@@ -112,7 +112,7 @@ def group_columns(groups: Any, rows: int) -> dict[str, pl.Series]:
     return columns
 
 
-def pair_of(
+def pair(
     y: Any,
     dense: Any,
     compressed: Any,
@@ -142,8 +142,8 @@ def pair_of(
         DataError: Columns that do not fit together, or answers that are no labels, such as
             probabilities.
 
-    >>> pair = pair_of(["cat", "dog"], ["cat", "dog"], ["Cat", "Cat "], groups={"sex": ["f", "m"]})
-    >>> pair.classes, pair.compressed.predicted.tolist()
+    >>> both = pair(["cat", "dog"], ["cat", "dog"], ["Cat", "Cat "], groups={"sex": ["f", "m"]})
+    >>> both.classes, both.compressed.predicted.tolist()
     (('cat', 'dog'), [[0], [0]])
     """
     labels = None if y is None else series_of(y, "y")

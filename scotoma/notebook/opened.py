@@ -27,7 +27,7 @@ COLOURS = {"PASS": "#0b6e4f", "UNSURE": "#7a5c00", "FAIL": "#b3261e"}
 BADGE = "color:white;padding:1px 8px;border-radius:4px;font-weight:600"
 
 
-def open_audit(place: str | Path) -> OpenedAudit:
+def open(place: str | Path) -> OpenedAudit:  # noqa: A001  as notebooks write it
     """Open a finished audit to be read.
 
     Args:
@@ -37,7 +37,7 @@ def open_audit(place: str | Path) -> OpenedAudit:
         ConfigError: There is no run.
         DataError: It was changed since it ended, has not ended, or another version wrote it.
 
-    >>> open_audit("nowhere")
+    >>> open("nowhere")
     Traceback (most recent call last):
     ...
     scotoma.errors.ConfigError: run nowhere holds no config.yaml; name a folder that scotoma \

@@ -14,13 +14,14 @@ from scotoma.audit.rows import audit_rows
 from scotoma.config.gate import GateRules, chosen_rules, parse_rules
 from scotoma.errors import DataError
 from scotoma.notebook.opened import OpenedAudit
-from scotoma.slices import SearchSettings, SliceReport, find_slices
+from scotoma.slices import SearchSettings, SliceReport
+from scotoma.slices import find_slices as search
 from scotoma.steps.in_memory import AnswersInMemory, gate_of
 
 IN_MEMORY = "in memory"
 
 
-def measure_pair(
+def measure(
     pair: Pair,
     *,
     positive: Any = None,
@@ -56,7 +57,7 @@ def measure_pair(
     return audit_rows(_audit(pair, positive, advantaged, clarify=clarify, run_to_run=run_to_run))
 
 
-def judge_pair(
+def judge(
     pair: Pair,
     rules: str | Path | GateRules | None = None,
     *,
@@ -81,7 +82,7 @@ def judge_pair(
 
     Raises:
         ConfigError: Rules that cannot be read.
-        DataError: As `measure_pair`.
+        DataError: As `measure`.
 
     >>> import scotoma
     >>> y = [0, 1] * 300
@@ -92,7 +93,7 @@ def judge_pair(
     return OpenedAudit(IN_MEMORY, audit, gate_of(audit, _rules(rules, margin)))
 
 
-def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
+def find_slices(pair: Pair, **settings: Any) -> SliceReport:
     """Find the slices that nobody named on which compressed models err more than dense ones.
 
     Args:
@@ -128,10 +129,10 @@ def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
     table = pl.DataFrame(features)
     if own.labels is None:
         asked = SearchSettings(**{"metric": "flip"} | settings)
-        return find_slices(table, compressed != dense[:, :1], asked, clusters=own.cluster)
+        return search(table, compressed != dense[:, :1], asked, clusters=own.cluster)
     labels = pair.labels[:, None]
     asked = SearchSettings(**{"paired": pair.paired} | settings)
-    return find_slices(
+    return search(
         table, compressed != labels, asked, baseline=dense != labels, clusters=own.cluster
     )
 

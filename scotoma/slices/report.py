@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.document import Unit, in_words
+from scotoma.document import Document, Unit, in_words
+from scotoma.document.text import document_text
 from scotoma.numbers import Estimate, undefined
 from scotoma.numbers.inputs import Flags
 from scotoma.slices.judging.evidence import Evidence, SliceEstimates
@@ -329,7 +330,7 @@ class Slice(SliceFinding):
         return content | ({"rows": self.rows.tolist()} if rows else {})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SliceReport:
     """The slices that a search reports, beside what it reports where there are none.
 
@@ -399,10 +400,17 @@ class SliceReport:
         """Return one row a slice, ready for CSV: numbers with n, interval and reason."""
         return pl.DataFrame([_row(one) for one in self.slices], schema=COLUMNS, orient="row")
 
+    def __repr__(self) -> str:
+        """What a terminal shows of the search."""
+        return document_text(self._document())
+
     def _repr_html_(self) -> str:
+        return self._document()._repr_html_()
+
+    def _document(self) -> Document:
         from scotoma.slices.found_section import search_document
 
-        return search_document("Slices", self, self.notes)._repr_html_()
+        return search_document("Slices", self, self.notes)
 
     def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
         """Return all fields, safe in JSON.
