@@ -40,12 +40,15 @@ def bias_document(name: str, measures: dict[str, Any], *, everything: bool) -> D
 
 
 def _metrics(measures: dict[str, Any]) -> Iterator[Section]:
+    from scotoma.bias.clarify import METRICS
+
     pairs = groupby(
         measures["clarify"], lambda row: (row["column"], row["disadvantaged"], row["advantaged"])
     )
     yield Section(
         "clarify",
-        "The 21 metrics of Clarify: disadvantaged d, advantaged a; distances have upper bounds.",
+        f"The {len(METRICS)} metrics of Clarify: disadvantaged d, advantaged a; distances have "
+        "upper bounds.",
         parts=[_clarify(*pair, list(rows)) for pair, rows in pairs],
     )
     what = "of the positive class" if measures["positive"] is not None else "mean over the classes"

@@ -96,13 +96,13 @@ class CompareOptions(Options):
         (), "Column of numbers, or a pattern, for the metric FT. Can be repeated.")
     four_fifths: bool = option(
         False, "Print only how often each group is selected beside the group selected most: the "
-        "four-fifths rule of US law. Needs --positive and no --label; missing values are counted "
-        "as unknown.")
+        "four-fifths rule of US law. Needs --positive; --label may be left out. Missing values are "
+        "counted as unknown.")
     level: float = option(0.95, "Confidence level of the intervals.", gt=0, lt=1)
     seed: int = option(0, "Seed of the bootstrap for upper bounds.", ge=0)
     everything: bool = option(
         False, "Print every rate and metric before the conclusions.", name="--all")
-    explain: bool = option(False, "Explain which question each of the 21 metrics answers.")
+    explain: bool = option(False, "Explain which question each of Clarify's metrics answers.")
     techniques: bool = option(
         False, "The paths are runs of training techniques: tables with the columns technique, run, "
         "metric and value; finished audits, one a technique, as FOLDER or TECHNIQUE=FOLDER; or a "

@@ -42,7 +42,7 @@ class LevelRule(GateRule):
     """A fairness metric stays within limits: its level, not what compression changes of it."""
 
     metric: LevelMetric = Field(
-        description="One of Clarify's 21 metrics, such as clarify.DI, or of the seven of the "
+        description="One of Clarify's metrics, such as clarify.DI, or of the seven of the "
         "fixed-seed study, such as fairness.DI."
     )
     over: Literal["groups"] = Field(
