@@ -35,7 +35,8 @@ class Candidate:
         worst_loss: What it loses. No group loses more than its upper end, but for `unbounded`.
         unbounded: Keys of groups too small for an interval.
         costs: Of the table of costs, by column; lower is better.
-        frontier: Whether no other is as good in every number and better in one.
+        frontier: Whether it does not fail, and no other that does not fail is as good in every
+            number and better in one.
     """
 
     model: str
@@ -116,9 +117,11 @@ def candidates(
             )
         )  # fmt: skip
     places = np.array([[one.loss.value, one.worst_loss.value, *one.costs.values()] for one in rows])
+    ships = np.array([one.verdict != "FAIL" for one in rows])
+    beats = [(places <= own).all(1) & (places < own).any(1) & ships for own in places]
     listed = [
-        replace(one, frontier=not ((places <= own).all(1) & (places < own).any(1)).any())
-        for one, own in zip(rows, places, strict=True)
+        replace(one, frontier=one.verdict != "FAIL" and not beaten.any())
+        for one, beaten in zip(rows, beats, strict=True)
     ]
     return tuple(sorted(listed, key=lambda one: (_most(one.worst_loss), one.worst_loss.value)))
 
@@ -157,8 +160,8 @@ def candidates_section(listed: Sequence[Candidate], *, binary: bool) -> Section:
             text += f"Too small for an interval, and in no order: {', '.join(small[:3])}{more}. "
     text += (
         f"Intervals hold for all {len(listed)} candidates and their groups together. "
-        "A star marks the frontier: no other candidate is as good in every number and better in "
-        "one."
+        "A star marks the frontier of those that do not fail: no other is as good in every number "
+        "and better in one."
     )
     return Section(
         "candidates", "", [text], parts=[Table("candidates", "", columns, cells, known=("",))]
