@@ -107,9 +107,14 @@ def kind_of(options: CompareOptions) -> ComparisonKind:
         ways = " or ".join(
             written(other.says) for other in owners if other.says and other.says not in given
         )
+        out = f"leave out {written(name)}"
+        if kind.says in given:
+            out += f" or {written(kind.says)}"
+        elif ways:
+            out += f", or add {ways}"
         raise ConfigError(
-            f"{written(name)} is for {' or '.join(other.called for other in owners)}, and these "
-            f"are {kind.called}; {f'add {ways}, or ' if ways else ''}leave {written(name)} out"
+            f"{written(name)} does not go with {kind.called}"
+            f"{f' ({written(kind.says)})' if kind.says in given else ''}; {out}"
         )
     return kind
 

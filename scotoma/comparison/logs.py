@@ -361,9 +361,10 @@ def _attributes(
         })
         for name, rule in asked.items()
     }  # fmt: skip
-    by = whole(by, "--pair-by") if by else ""
-    named = [*(rule.column for rule in found.values()), *filter(None, [by])]
-    named = [name for name in named if name in known]
+    if by:
+        path = whole(by, "--pair-by")
+        by = path if path in known else by  # what every row has keeps the user's word for it
+    named = [name for name in (*(rule.column for rule in found.values()), by) if name in known]
     low, high = FEATURE_VALUES
     more = [
         path
@@ -647,6 +648,7 @@ def _groups(
         source = source.with_columns(pl.Series(FAMILY, names))
         asked = {**asked, FAMILY: GroupColumn(column=FAMILY)}
     by = question.pair_by
+    by = by if by in source.columns else OF_ROWS.get(by, by)
     if by and by not in source.columns:
         raise ConfigError(
             f"--pair-by names {printable(by)!r}, which is not among "

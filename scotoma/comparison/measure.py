@@ -124,7 +124,7 @@ class SliceEffect:
 
     Attributes:
         text: Its conditions.
-        size: Rows in it.
+        size: Examples in it, each once, or boxes.
         change: Change of the score, measured on the half of the rows that did not propose it; where
             the score of all surely gets worse, less the change of all other rows.
         q: Corrected p-value.
@@ -239,7 +239,7 @@ def measure_rows(
     changed = () if codes is None else flips(labels, *codes, clusters=own)
     whole, groups = scores.change(), group_effects(scores, masks)
     lower_is_better = is_lower_better(metric)
-    search = sliced(_features(rows), scores, own, lower_is_better)
+    search = sliced(_features(rows), scores, own, lower_is_better, table["example"].to_numpy())
     return LogComparison(
         models=models,
         metric=metric,
@@ -300,7 +300,11 @@ def _floor(table: pl.DataFrame, before: Labels, after: Labels) -> RerunFloor | N
 
 
 def sliced(
-    features: pl.DataFrame, scores: ScoreTable, clusters: Codes | None, lower_is_better: bool
+    features: pl.DataFrame,
+    scores: ScoreTable,
+    clusters: Codes | None,
+    lower_is_better: bool,
+    example: Codes | None = None,
 ) -> SearchedSlices:
     """Search slices on which the score gets worse.
 
@@ -309,6 +313,7 @@ def sliced(
         scores: Of the rows.
         clusters: Number of each row's cluster, or None.
         lower_is_better: Of the score.
+        example: Number of each row's example, as slices count them; None where a row is one.
     """
     if not features.width:
         return SearchedSlices()
@@ -328,7 +333,10 @@ def sliced(
         return SearchedSlices(notes=(f"slices were not searched: {error}",))
     found = tuple(
         SliceEffect(
-            one.text, one.size, one.effect.negated() if scores.binary else one.effect, one.q
+            one.text,
+            one.size if example is None else np.unique(example[one.mask]).size,
+            one.effect.negated() if scores.binary else one.effect,
+            one.q,
         )
         for one in report.slices
     )

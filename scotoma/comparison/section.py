@@ -30,8 +30,16 @@ ENDS = {
     "output_tokens": "tokens of output", "margin": "margin of log-likelihood",
 }  # fmt: skip
 ENDINGS = {  # shares that may be the score, and how answers pass from right to wrong there
-    "not cut_off": ("newly cut off", "no longer cut off", "cut off both times, in other words"),
-    "not refused": ("newly refused", "no longer refused", "refused both times, in other words"),
+    "not cut_off": (
+        "newly cut off",
+        "no longer cut off",
+        "cut off both times, answer changed",
+    ),
+    "not refused": (
+        "newly refused",
+        "no longer refused",
+        "refused both times, answer changed",
+    ),
     "tool_call": ("no longer call a tool", "newly call one", "call none, and answer otherwise"),
 }
 N = Column("n", "n", "count")
@@ -209,7 +217,7 @@ def _floor(floor: RerunFloor, before: str, after: str) -> str:
     within = (floor.n * end for end in (floor.within.value, floor.within.low, floor.within.high))
     value, low, high = (f"{end:,.0f}" for end in within)
     return (
-        f"{value} [{low}, {high}] examples flip between two runs of the same {before} model; "
+        f"{value} [{low}, {high}] examples flip between two runs of {before} itself; "
         f"{floor.n * floor.across.value:,.0f} flip to {after}; excess "
         f"{show(floor.excess, 'points').number} points"
     )
@@ -331,7 +339,7 @@ def slice_section(search: SearchedSlices, *, binary: bool) -> Iterator[Section]:
     head = f"Slices that nobody named{beyond} ({search.expected:.1f} expected by chance):"
     change = units(binary=binary)[1]
     yield Section("slices", head, [
-        f"  {one.text}: {show(one.change, change).number}, {one.size:,} rows"
+        f"  {one.text}: {show(one.change, change).number}, {one.size:,} examples"
         for one in search.slices
     ])  # fmt: skip
 

@@ -260,8 +260,8 @@ def about(path: Path, evaluation: Evaluation) -> About:
         ()
         if results
         else (
-            f"{beside} is not beside {path.name}: few-shot "
-            "examples, limit and generation settings are not checked.",
+            f"{beside} is not in {printable(path.absolute().parent.name)}: few-shot examples, "
+            "limit and generation settings are not checked.",
         )
     )
     return About(settings if results else {"filter": evaluation.filter}, note)

@@ -82,8 +82,8 @@ def read_logs(
             for part in _gathered(place, path, folder, attributes, columns or LogColumns()):
                 if model in ("", part.model):
                     parts.setdefault(part.task, []).append(part)
+    shown = printable(masked(", ".join(map(str, places))))
     if not parts:
-        shown = printable(masked(", ".join(map(str, places))))
         raise NoAnswerError(
             f"{shown} holds no answer of a model; name the log of another evaluation"
         )
@@ -94,11 +94,11 @@ def read_logs(
             have = printable(", ".join(natural_order(parts)))[:300]
             if going_on:
                 raise NoAnswerError(
-                    f"{printable(masked(', '.join(map(str, places))))} has no answers to task "
-                    f"{printable(task)!r} yet, and those to {have}; wait, or name one of these"
+                    f"{shown} has no answers to task {printable(task)!r} yet, and those to {have}; "
+                    "wait, or name one of these"
                 )
             raise ConfigError(
-                f"task {printable(task)!r} is in none of the logs, which have {have}"
+                f"task {printable(task)!r} is not in {shown}, which has {have}"
                 f"{nearest(task, list(parts), ONE_OF_THEM)}"
             )
     parts = {task: _without_failed_tries(own) for task, own in parts.items()}

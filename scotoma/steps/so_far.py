@@ -169,7 +169,10 @@ def _whole_lines(file: Path) -> tuple[int, int, int]:
 
 def _so_far(one: ComparedLogs, total: int | None, limits: MaxIncrease) -> Judged:
     if missing := [note.sentence for note in one.admission if note.blocks_pass]:
-        raise DataError(f"{missing[0]}; log it, or compare another score")
+        why = missing[0].partition("; they are left out")[0]
+        raise DataError(
+            f"{why}; --so-far needs it of every answer: log it, or compare another score"
+        )
     assert one.original is not None
     whole = one.original.rows.table
     if not whole.select(pl.col(SCORES).is_in([0.0, 1.0]).all()).row(0) == (True, True):

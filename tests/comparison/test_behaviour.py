@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -384,7 +385,10 @@ def test_an_evaluation_that_goes_on_is_not_decided_without_reasons(tmp_path: Pat
     ask = ["compare", *places, "--score", "cut_off", "--margin", "0.1", "--so-far"]
     code, out, err = scotoma(*ask)
     assert (code, "PASS" in out) == (4, False)
-    assert "180 of 600 examples of b have no known stop reason" in " ".join(err.split())
+    assert " ".join(err.split()).endswith(
+        "180 of 600 examples of b have no known stop reason ('banana'); --so-far needs it of every "
+        "answer: log it, or compare another score"
+    )
 
 
 def test_the_verdict_of_an_evaluation_that_goes_on_names_how_answers_end(tmp_path: Path) -> None:
@@ -401,8 +405,13 @@ def test_reruns_of_an_example_are_one(tmp_path: Path) -> None:
         rows = (place / "output-rs0.jsonl").read_text()
         (place / "output-rs1.jsonl").write_text(rows)
         places.append(tmp_path / name)
-    found = measured("compare", *places)["comparisons"][0]["behaviours"]
-    assert {row["all"]["n"] for row in found} == {N}
+    (one,) = measured("compare", *places)["comparisons"]
+    assert {row["all"]["n"] for row in one["behaviours"]} == {N}
+    assert one["search"]["slices"]
+    text = " ".join(scotoma("compare", *places)[1].split())
+    assert "examples flip between two runs of a itself;" in text
+    size = sum(row["group"] == "b" for row in drawn(0))
+    assert re.search(rf"group = b: [^:]*, {size} examples", text), text
 
 
 def test_logs_without_reasons_say_so(tmp_path: Path) -> None:
@@ -481,6 +490,7 @@ def test_words_fit_the_score(tmp_path: Path, score: str, word: str, newly: str, 
     before, after = ([row["reason"] == word for row in own] for own in sides)
     now = sum(new and not old for old, new in zip(before, after, strict=True))
     assert f"{now} {newly}" in text
+    assert f"0 {error} both times, answer changed" in text
     assert f"not {error}: {100 - 100 * np.mean(before):.2f}% to" in text
     assert f"error is the share of answers {error}" in notes + text
     for other in ("right to wrong", "recovery", "another wrong"):

@@ -298,9 +298,9 @@ def test_groups_that_have_no_answers_yet_hold_a_pass_back(tmp_path: Path) -> Non
     [
         (["--so-far", "--of", "100"], "--of must count the examples of the whole evaluation, got "
          "100, and 900 are answered"),
-        (["--so-far", "--rules", "gate.yaml"], "--rules is for"),
-        (["--so-far", "--out", "run"], "--out is for"),
-        (["--watch", "1"], "--watch is for logs of evaluations that go on"),
+        (["--so-far", "--rules", "gate.yaml"], "--rules does not go with"),
+        (["--so-far", "--out", "run"], "--out does not go with"),
+        (["--watch", "1"], "leave out --watch, or add --so-far"),
         (["--so-far", "--of", "0"], "--of must be at least 1, got 0"),
     ],
 )  # fmt: skip

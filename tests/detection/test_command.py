@@ -89,13 +89,13 @@ def test_options_of_logs_are_refused_beside_a_ground_truth(home: Path) -> None:
     truth = home / "instances.json"
     code, _, err = scotoma("compare", *sides, "--truth", truth, "--score", "acc")
     assert code == 2
-    assert "--score is for evaluation logs" in err
+    assert "--score does not go with detections beside their ground truth (--truth)" in err
     for name, value in (("--tracking", "sqlite:///mlflow.db"), ("--refusal", "no")):
         code, _, err = scotoma("compare", *sides, "--truth", truth, name, value)
-        assert (code, f"{name} is for evaluation logs" in err) == (2, True)
+        assert (code, f"{name} does not go with detections" in err) == (2, True)
     for name in ("--iou", "--min-score"):
         code, _, err = scotoma("compare", *sides, name, "0.7")
-        assert (code, f"{name} is for detections" in err) == (2, True)
+        assert (code, f"leave out {name}, or add --truth" in err) == (2, True)
     code, _, err = scotoma("compare", *sides, "--truth", home / "weather.csv")
     assert code == 4
     assert "must hold JSON" in err

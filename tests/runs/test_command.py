@@ -201,8 +201,7 @@ BASE = 8 * [0.3, 0.31]
         ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--csv", "--markdown"), 2,
          "--csv and --markdown exclude each other; choose one"),
         ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--seed", "1"), 2,
-         "--seed is for one table of predictions, and these are values of bias and accuracy; leave "
-         "--seed out"),
+         "--seed does not go with values of bias and accuracy (--raw); leave out --seed or --raw"),
     ],
 )  # fmt: skip
 def test_what_goes_in_wrong_comes_out_as_one_sentence(
