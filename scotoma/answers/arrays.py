@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.answers.pair import Pair
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
 GROUP = "group"  # what an attribute is called that comes without a name
 NO_VALUES = ("NAType", "NaTType")  # of pandas, which is not imported
+FEWEST_ROWS = 20  # that are no chance, if each of them has a single 1
 PLAIN = (str, numbers.Real, date, time, timedelta)
 
 
@@ -151,6 +154,7 @@ def pair(
     if not rows:
         raise DataError("y must hold a label for each example, got none; pass the true labels")
     sides: dict[str, dict[str, pl.Series]] = {}
+    told: list[AdmissionNote] = []
     for name, values in (("dense", dense), ("compressed", compressed)):
         columns = columns_of(values, name, rows)
         length = len(next(iter(columns.values())))
@@ -160,6 +164,7 @@ def pair(
                 "pass the same examples in the same order"
             )
         _refuse_probabilities(columns, name)
+        told += _one_hot_note(columns, name)
         sides[name] = columns
     shared = sides["dense"].keys() & sides["compressed"].keys()
     before, after = (
@@ -178,10 +183,11 @@ def pair(
             f"{len(cluster):,}; pass the same examples in the same order"
         )
     described = pl.DataFrame(group_columns(features, rows)) if features is not None else None
-    return Pair.of(
+    admitted = Pair.of(
         labels, after, before, groups=group_columns(groups, rows), cluster=cluster, paired=paired,
         features=described,
     )  # fmt: skip
+    return replace(admitted, notes=(*admitted.notes, *told))
 
 
 def _refuse_probabilities(columns: dict[str, pl.Series], name: str) -> None:
@@ -195,6 +201,27 @@ def _refuse_probabilities(columns: dict[str, pl.Series], name: str) -> None:
             f"{name} must hold labels, got a probability for each of {len(columns)} classes; pass "
             "the class with the highest one, such as scores.argmax(axis=1)"
         )
+
+
+def _one_hot_note(columns: dict[str, pl.Series], name: str) -> list[AdmissionNote]:
+    """Tell where columns of models look like one column a class, with a 1 for the answer."""
+    own = list(columns.values())
+    plain = all(one.dtype.is_numeric() or one.dtype == pl.Boolean for one in own)
+    if len(own) < 2 or not plain or len(own[0]) < FEWEST_ROWS:
+        return []
+    ones = np.zeros(len(own[0]))
+    for column in own:
+        values = column.cast(pl.Float64).to_numpy()
+        if not np.isin(values, (0, 1)).all():
+            return []
+        ones += values
+    if not (ones == 1).all():
+        return []
+    sentence = (
+        f"{name} is read as {len(own)} models, but every row has a single 1, as one-hot classes do"
+        ": pass the class instead, such as argmax(axis=1)"
+    )
+    return [reading_note(name, sentence)]
 
 
 def _own_name(values: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import scotoma
@@ -26,3 +27,13 @@ def test_a_report_of_slices_shows_its_table() -> None:
     assert "where sex = f (33.3% of the examples)" in shown
     assert "SliceReport(" not in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_one_hot_columns_are_told_of() -> None:
+    y = np.arange(300) % 3
+    pair = scotoma.pair(y, np.eye(3, dtype=int)[y], np.eye(3, dtype=bool)[y])
+    said = "is read as 3 models, but every row has a single 1, as one-hot classes do"
+    assert f"Dense {said}: pass the class instead, such as argmax(axis=1)." in repr(pair)
+    assert f"Compressed {said}" in repr(pair)
+    right = (y[:, None] + [0, 0, 1]) % 2
+    assert "one-hot" not in repr(scotoma.pair(y % 2, right, right))
