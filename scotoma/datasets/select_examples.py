@@ -61,7 +61,7 @@ def examples_from_source(
     label: list[pl.Expr] = []
     if config.label.column is not None:
         truths, said = _labels(source, config, origin)
-        whole, known = source, truths.is_not_null()
+        whole, labelled = source, truths.is_not_null()
         source = source.filter(truths.is_not_null())
         label = [pl.lit(truths.drop_nulls()).alias("label")]
         admitted += said
@@ -80,7 +80,7 @@ def examples_from_source(
         asked = whole["split"] == "test"
         columns = {name: whole[group.column].filter(asked) for name, group in attributes.items()}
         admitted += lost_groups(
-            columns, known.filter(asked), attributes, crossed=config.groups.intersections,
+            columns, labelled.filter(asked), attributes, crossed=config.groups.intersections,
             missing=missing,
         )  # fmt: skip
     if config.cluster is not None:
