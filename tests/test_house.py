@@ -12,6 +12,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from scotoma import HOMES
 from tests import tiers
 from tests.conftest import ROOT
 
@@ -63,8 +64,14 @@ def test_no_public_name_has_two_meanings() -> None:
 
 
 def _is_named_after(file: str, name: str) -> bool:
-    """Whether a command, a step or a component stands in the file or folder of its name."""
-    return file.startswith(NAMED_AFTER_WHAT_THEY_DO) and name in file.removesuffix(".py").split("/")
+    """Whether a command, a step or a component stands in the file or folder of its name.
+
+    So does what a notebook calls: `scotoma.judge` is the `judge` of where `scotoma` finds it.
+    """
+    module = file.removesuffix(".py").replace("/", ".")
+    return HOMES.get(name) == module or (
+        file.startswith(NAMED_AFTER_WHAT_THEY_DO) and name in module.split(".")
+    )
 
 
 @pytest.mark.parametrize("key", [*tiers.HEAVY, *tiers.KEPT])
