@@ -68,6 +68,8 @@ def column_text(column: pl.Series) -> pl.Series:
 
     >>> column_text(pl.Series([1.0, None])).to_list(), column_text(pl.Series([0.5, 1.0])).to_list()
     (['1', None], ['0.5', '1.0'])
+    >>> column_text(pl.Series(["9" * 37 + ".9"]).cast(pl.Decimal(38, 1))).to_list()
+    ['1e+37']
     """
     kind = column.dtype
     if not is_plain(kind):
@@ -76,7 +78,8 @@ def column_text(column: pl.Series) -> pl.Series:
             "a column of its own"
         )
     if kind.is_decimal():
-        whole = (column == column.round(0)).all()
+        # As text, since 38 digits may have no room to be rounded in.
+        whole = not column.cast(pl.String).str.contains(r"\.\d*[1-9]").any()
         column = column.cast(pl.Int128 if whole else pl.Float64)
     if column.dtype.is_float():
         column = column.fill_nan(None)
